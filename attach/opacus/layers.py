@@ -40,11 +40,14 @@ def require_trained(model: object, optimizer: Any) -> None:
 
 
 def require_rows_apart(model: torch.nn.Module) -> None:
-    """ParameterError for a normalisation of `model` that mixes the rows of a batch, or keeps statistics of them."""
+    """ParameterError for a normalisation of `model` that mixes the rows of a batch, or keeps statistics of them, and
+    for several devices."""
     for name, layer in model.named_modules():
-        if not isinstance(layer, _NormBase):
+        if isinstance(layer, torch.nn.DataParallel) and len(layer.device_ids) > 1:
+            does = "clips on several devices, of which the guard sees one"
+        elif not isinstance(layer, _NormBase):
             continue
-        if isinstance(layer, _BatchNorm) and (layer.training or layer.running_mean is None):
+        elif isinstance(layer, _BatchNorm) and (layer.training or layer.running_mean is None):
             does = "mixes the rows of a batch"
         elif layer.training and layer.track_running_stats:
             does = "keeps running statistics of rows"

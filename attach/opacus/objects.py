@@ -164,11 +164,11 @@ class WholeBatches(UniformWithReplacementSampler):  # type: ignore[misc]
     is whole. A loop that is left in the middle leaves its sum and its place in the queue to the next pass, whose rows
     would come on top: some of them twice, under the noise for once. What was left is dropped: nobody has seen it.
 
-    `drawn_at`: the largest rate of a pass that began here; None of none. `unused`: the batches of the last one of which
-    no step was taken."""
+    `drawn_at`: the largest rate of a pass that began here; None of none. `unused`: how many rows each batch of the last
+    one has of which no step was taken."""
 
     drawn_at: Decimal | None
-    unused: int
+    unused: list[int]
     _optimizer: Any
 
     @classmethod
@@ -176,7 +176,7 @@ class WholeBatches(UniformWithReplacementSampler):  # type: ignore[misc]
         """Make `sampler` one of these, where it stands: loaders hold it already. Passes that began before do not count,
         unless they were watched at this rate."""
         if type(sampler) is not cls or sampler.drawn_at != rate_of(sampler):
-            sampler.drawn_at, sampler.unused = None, 0
+            sampler.drawn_at, sampler.unused = None, []
         sampler.__class__, sampler._optimizer = cls, optimizer
 
     def __iter__(self) -> Generator[list[int], None, None]:
@@ -184,11 +184,11 @@ class WholeBatches(UniformWithReplacementSampler):  # type: ignore[misc]
         self._optimizer._step_skip_queue.clear()
         self._optimizer._is_last_step_skipped = False
         forget_rows(self._optimizer)
-        self.unused = 0
+        self.unused = []
         for batch in super().__iter__():
             rate = rate_of(self)
             self.drawn_at = rate if self.drawn_at is None else max(self.drawn_at, rate)
-            self.unused += 1
+            self.unused.append(len(batch))
             yield batch
             reseed(self._optimizer, self)  # the loop may have seeded
 

@@ -92,7 +92,7 @@ class OpacusRun:
         self._before = self._counted = counted(engine)
         self._taken = 0
         self._is_over = False
-        self._clipped_to = 0.0
+        self._clipped_to, self._rows = 0.0, 0
         self._is_noised = False
         self._handles: tuple[RemovableHandle, ...] = ()
         self._home = Home("a run of Opacus")
@@ -227,6 +227,7 @@ class OpacusRun:
                     f"{name}, a buffer of the model, changed since the run began, and is as it was again: what layers "
                     "keep of rows has no noise (put the layer in eval(), or replace it)"
                 )
+            self._require_one_each()
             self._clipped_to = max(self._clipped_to, clipped_to(self._optimizer))
             null_odd_rows(self._optimizer)
             self._clip_and_accumulate()
@@ -252,8 +253,19 @@ class OpacusRun:
             reseed(self._optimizer, self._sampler)
             self._draw_and_add()
             self._clipped_to, self._is_noised = 0.0, True
-            self._sampler.unused -= 1
+            self._sampler.unused.pop(0)
             self._taken += 1
+
+    def _require_one_each(self) -> None:
+        """Halted where a sum would have more gradients than rows were drawn: of a row that is there twice, or taken
+        apart, each piece is clipped by itself."""
+        begun = any(one.summed_grad is not None for one in self._optimizer.params)
+        self._rows = (self._rows if begun else 0) + len(self._optimizer.grad_samples[0])
+        if self._rows > max(self._sampler.unused, default=self._rows):
+            raise Halted(
+                "a step has more gradients than rows were drawn, and each of them is clipped by itself: give the model "
+                "each row once, and keep the first axis that of rows in all of its layers"
+            )
 
     def _require_history(self) -> None:
         found = counted(self._engine)

@@ -3,6 +3,7 @@ away. Against the library itself, on a model of ten weights."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import pickle
@@ -490,7 +491,7 @@ def test_noise_without_gradients_is_refused_and_can_be_made_up_for() -> None:
     study = Study(noise_generator=torch.Generator().manual_seed(3))
     with study.charging(scope) as run:
         study.train(1)
-        study.loader.batch_sampler.unused = 1
+        study.loader.batch_sampler.unused = [ROWS]
         study.keeps_its_weights_when(study.optimizer.add_noise, Halted, "noise without gradients")
         assert run.granted == 1
         study.train(1)
@@ -652,15 +653,32 @@ def test_a_clip_norm_may_change_between_steps_and_not_within_one() -> None:
         study.train(1)
         schedule.step()
         study.train(1)
+        rows, labels = next(batches)
+        study.optimizer.zero_grad()
+        study.backward((rows[:2], labels[:2]))
+        study.optimizer.signal_skip_step()
+        study.optimizer.step()
+        study.optimizer.zero_grad()
+        study.backward((rows[2:], labels[2:]))
+        schedule.step()
+        study.keeps_its_weights_when(study.optimizer.step, Halted, "clipped to 0.5")
+    assert run.taken == 2
+
+
+def test_two_batches_in_one_sum_are_refused() -> None:
+    """By a step that is skipped: a row may be in both, and is clipped in each."""
+    _, scope = scope_of()
+    study = Study()
+    with study.charging(scope) as run:
+        batches = study.batches()
         study.optimizer.zero_grad()
         study.backward(next(batches))
         study.optimizer.signal_skip_step()
         study.optimizer.step()
         study.optimizer.zero_grad()
         study.backward(next(batches))
-        schedule.step()
-        study.keeps_its_weights_when(study.optimizer.step, Halted, "clipped to 0.5")
-    assert run.taken == 2
+        study.keeps_its_weights_when(study.optimizer.step, Halted, "more gradients than rows")
+    assert run.taken == 0
 
 
 def test_gradients_of_several_passes_in_one_sum_are_refused() -> None:
@@ -788,6 +806,7 @@ def test_a_row_whose_gradient_is_not_finite_counts_as_zero(options: dict[str, An
     rows, sums = torch.randn(9, 4), []
     with study.charging(scope):
         next(study.batches())
+        study.loader.batch_sampler.unused = [ROWS]
         for taken in (torch.cat([torch.full((1, 4), odd), rows]), rows):
             study.optimizer.zero_grad()
             study.backward((taken, torch.ones(len(taken)).long()))
@@ -978,6 +997,12 @@ def test_a_fork_draws_nothing_under_the_steps_of_its_parent() -> None:
     assert run.taken == 2
 
 
+class AlwaysClipped(OpacusRun):
+    """Of which each step has gradients."""
+
+    _clipped_to = property(lambda _: 1.0, lambda *_: None)
+
+
 def test_threads_take_turns() -> None:
     """No noise is drawn while another is, and each has a granted step of its own."""
     _, scope = scope_of()
@@ -991,8 +1016,8 @@ def test_threads_take_turns() -> None:
         busy.release()
 
     with study.charging(scope, steps=40) as run:
-        study.loader.batch_sampler.unused = 40
-        run._draw_and_add = draw
+        study.loader.batch_sampler.unused = [ROWS] * 40
+        run._draw_and_add, run.__class__ = draw, AlwaysClipped
         threads = [threading.Thread(target=lambda: [study.optimizer.add_noise() for _ in range(10)]) for _ in range(4)]
         for thread in threads:
             thread.start()
@@ -1094,3 +1119,62 @@ def test_another_model_than_the_one_that_is_trained_is_refused() -> None:
         with pytest.raises(ParameterError, match=f"model: .*got {found}"):
             charging(scope, study.engine, model, study.optimizer, study.loader, steps=2, **WHO, **PUBLIC)
     assert len(book) == OPENED
+
+
+def test_several_devices_are_refused() -> None:
+    _, scope = scope_of()
+    study = Study("rdp", torch.nn.DataParallel(torch.nn.Identity()))
+    with study.charging(scope) as run:
+        study.train(1)
+    assert run.taken == 1
+    devices = torch.nn.DataParallel(torch.nn.Identity())
+    devices.device_ids = [0, 1]
+    with pytest.raises(ParameterError, match="DataParallel that clips on several devices"):
+        Study("rdp", devices).charging(scope)
+
+
+def _twice(model: torch.nn.Module, rows: torch.Tensor) -> torch.Tensor:
+    """Each row, and beside it what an augmentation made of it."""
+    return model(torch.cat([rows, -rows]))
+
+
+def _by_moments(model: torch.nn.Module, rows: torch.Tensor) -> torch.Tensor:
+    """A row of moments taken apart: to the layers each of them is a row."""
+    return model(torch.stack([rows, rows], dim=1).flatten(0, 1))
+
+
+@pytest.mark.parametrize("use", [_twice, _by_moments])
+@pytest.mark.parametrize("physical", [None, 3], ids=["whole", "in pieces"])
+def test_a_row_that_has_several_gradients_in_a_step_is_refused(use: Callable[..., torch.Tensor], physical: Any) -> None:
+    """Each of them is clipped by itself, and all of them move the sum: by twice what is charged."""
+    _, scope = scope_of()
+    study = Study()
+
+    def train() -> None:
+        managed: Any = contextlib.nullcontext(study.loader)
+        if physical is not None:
+            managed = BatchMemoryManager(
+                data_loader=study.loader, max_physical_batch_size=physical, optimizer=study.optimizer
+            )
+        with managed as loader:
+            for rows, _ in loader:
+                study.optimizer.zero_grad()
+                use(study.model, rows).square().sum(1).mean().backward()
+                study.optimizer.step()
+
+    with study.charging(scope, steps=6) as run:
+        study.keeps_its_weights_when(train, Halted, "more gradients than rows were drawn")
+        assert run.granted == 0
+        study.train(1)
+
+
+def test_batches_that_a_loop_passes_over_may_be_smaller_than_those_it_takes() -> None:
+    _, scope = scope_of()
+    study = Study()
+    with study.charging(scope, steps=6) as run:
+        for rows, labels in study.loader:
+            if len(rows) > BATCH - 2:
+                study.optimizer.zero_grad()
+                study.backward((rows, labels))
+                study.optimizer.step()
+    assert run.granted == run.taken
