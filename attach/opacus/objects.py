@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import random
 import secrets
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -51,6 +51,7 @@ __all__ = [
     "require_unweighted",
     "reseed",
     "sampler_of",
+    "share_rows",
 ]
 
 _RELATIONS = (Relation.ADD_REMOVE, Relation.ZERO_OUT, Relation.REPLACE_ONE)
@@ -145,6 +146,19 @@ def sampler_of(loader: Any) -> Any:
         )
         raise ParameterError("loader", type(drawn_by).__name__, expected)
     return drawn_by
+
+
+def share_rows(one: Any, other: Any) -> bool:
+    """Whether one of two datasets is the other, part of it, or has it among others, where that can be seen."""
+    return _holds(one, other) or _holds(other, one)
+
+
+def _holds(dataset: Any, part: Any) -> bool:
+    if dataset is part:
+        return True
+    among = dataset.values() if isinstance(dataset, dict) else getattr(dataset, "datasets", ())
+    inner = [getattr(dataset, "dataset", None), *(among if isinstance(among, Iterable) else ())]
+    return any(one is not None and _holds(one, part) for one in inner)
 
 
 def require_unweighted(loader: Any) -> None:

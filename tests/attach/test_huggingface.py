@@ -383,6 +383,9 @@ def test_it_is_evaluated_on_public_rows_alone(scope: Scope, tmp_path: Path) -> N
         trainer.predict(ROWS)
     with pytest.raises(ParameterError, match="expected public rows"):
         trainer_of(scope, tmp_path, eval_dataset=ROWS)
+    for named in ({"eval": ROWS}, torch.utils.data.ConcatDataset([ROWS[:2], torch.utils.data.Subset(ROWS, [1])])):
+        with pytest.raises(ParameterError, match="expected public rows"):
+            trainer_of(scope, tmp_path, eval_dataset=named)
     with pytest.raises(ParameterError, match="private_search"):
         trainer.hyperparameter_search()
 
