@@ -379,6 +379,10 @@ def test_several_processes_are_refused(tmp_path: Path) -> None:
         )
         with pytest.raises(ParameterError, match="one process"):
             study.charging(scope)
+        study = Study()
+        study.model = torch.nn.parallel.DistributedDataParallel(study.model)
+        with pytest.raises(ParameterError, match="DistributedDataParallel that adds up what several processes have"):
+            study.charging(scope)
     finally:
         torch.distributed.destroy_process_group()
 
