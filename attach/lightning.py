@@ -68,7 +68,7 @@ with extra("lightning"):
     import pytorch_lightning
 
     from dpledger.attach.opacus import OpacusRun, charging
-    from dpledger.attach.opacus.objects import WholeBatches, forget_seeds, reseed, sampler_of
+    from dpledger.attach.opacus.objects import WholeBatches, forget_seeds, sampler_of, share_rows
     from dpledger.attach.opacus.public import of_relation
 
 __all__ = ["ChargedTraining"]
@@ -148,9 +148,8 @@ class ChargedTraining(pytorch_lightning.Callback):  # type: ignore[misc]
             )
             raise ParameterError("loader", "one of pieces of batches", expected)
         of_relation(scope.relation, sampler, optimizer, **self._public).impose(sampler, optimizer)
-        forget_seeds()  # before batches are drawn ahead
-        reseed(optimizer, sampler)
-        WholeBatches.watch(sampler, optimizer, reseeds=False)
+        forget_seeds()
+        WholeBatches.watch(sampler, optimizer)  # before batches are drawn ahead
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """The token in a checkpoint."""
@@ -165,11 +164,7 @@ class ChargedTraining(pytorch_lightning.Callback):  # type: ignore[misc]
         scope, engine, optimizer, loader = self._made
         _require_only("optimizer", trainer.optimizers, optimizer)
         _require_only("loader", trainer.fit_loop._combined_loader.flattened, loader)
-        validated = trainer.fit_loop.epoch_loop.val_loop._combined_loader
-        for one in [] if validated is None else validated.flattened:
-            if getattr(one, "dataset", None) is loader.dataset:
-                expected = "public rows: a loss of the private ones is a release, and nothing here charges it"
-                raise ParameterError("val_dataloaders", "the private rows", expected)
+        self._require_public(trainer)
         if self._saved is not None and self._resume is False:
             raise ParameterError("resume", False, "True, or a checkpoint that is not of a run: this one goes on")
         run = charging(
@@ -185,10 +180,14 @@ class ChargedTraining(pytorch_lightning.Callback):  # type: ignore[misc]
             assumes=VALIDATED,
         )
         forget_seeds()
-        reseed(optimizer, sampler_of(loader))
         run.__enter__()
         self._run, self._is_open = run, True
         self._stop_when_done(trainer)
+
+    def on_validation_start(self, trainer: Any, pl_module: Any) -> None:  # noqa: ARG002
+        """Refuse to validate on the private rows, also before training starts, and where loaders are made anew."""
+        if trainer.state.fn == "fit":
+            self._require_public(trainer)
 
     def on_after_backward(self, trainer: Any, pl_module: Any) -> None:  # noqa: ARG002
         """Refuse a step that logs, before its noise is drawn."""
@@ -216,6 +215,13 @@ class ChargedTraining(pytorch_lightning.Callback):  # type: ignore[misc]
     def _stop_when_done(self, trainer: Any) -> None:
         if self.run.done >= self._asked["steps"]:
             trainer.should_stop = True
+
+    def _require_public(self, trainer: Any) -> None:
+        validated = trainer.fit_loop.epoch_loop.val_loop._combined_loader
+        for one in [] if validated is None else validated.flattened:
+            if share_rows(getattr(one, "dataset", None), self._made[3].dataset):
+                expected = "public rows: a loss of the private ones is a release, and nothing here charges it"
+                raise ParameterError("val_dataloaders", "the private rows", expected)
 
     def _require_silent(self, trainer: Any) -> None:
         logged = trainer.fit_loop.epoch_loop._results

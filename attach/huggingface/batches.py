@@ -1,21 +1,24 @@
 """The batches of a private `Trainer`: how large, how many, in which pieces; and the last checkpoint that is whole.
 
->>> pieces = Pieces(list, 2)
+>>> pieces = Pieces(lambda rows: {"labels": torch.tensor(rows)}, 2)
 >>> pieces([5, 6, 7]), pieces([])
-([(2, [5, 6]), (1, [7])], [])
+([(2, {'labels': tensor([5, 6])}), (1, {'labels': tensor([7])})], [])
 """
 
 from __future__ import annotations
 
+import functools
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from dpledger.attach.extras import extra
 from dpledger.attach.huggingface.refusals import require_rows
+from dpledger.attach.huggingface.rows import IGNORED, Batch
+from dpledger.attach.opacus.objects import freshen
 from dpledger.attach.opacus.public import Public, by_declaration, require_declared
 from dpledger.decimals import Number, whole
 from dpledger.errors import ParameterError
@@ -30,11 +33,14 @@ __all__ = [
     "LABELS_EXPECTED",
     "RUN_FILE",
     "Pieces",
+    "alike",
+    "alone",
+    "are_padded",
     "checkpoint",
     "drawn",
-    "fresh",
     "public_numbers",
     "require_labels",
+    "stacked",
     "steps_of",
 ]
 
@@ -45,19 +51,80 @@ LABELS_EXPECTED = "rows with a column 'label' or 'labels', or row_losses= for a 
 
 
 class Pieces:
-    """The rows of one step as batches of at most `most` of them, each with how many it has; None in place of one of
-    which the collator raised, for that may be of one row."""
+    """The rows of one step as batches of at most `most` of them, each with how many it has; None in place of a row of
+    which the collator raised.
 
-    def __init__(self, collate: Callable[[list[Any]], Mapping[str, Any]], most: int) -> None:
-        self._collate, self._most = collate, most
+    The collator is given one row at a time, so that no row changes what it makes of another. Rows whose tensors have
+    the same shapes are one batch, and others too where they are padded: `pad_token` is the token of padding, None
+    where padding is not known to change nothing."""
 
-    def __call__(self, rows: list[Any]) -> list[tuple[int, Mapping[str, Any] | None]]:
-        pieces = [rows[start : start + self._most] for start in range(0, len(rows), self._most)]
-        return [(len(piece), self._collated(piece)) for piece in pieces]
+    def __init__(
+        self, collate: Callable[[list[Any]], Mapping[str, Any]], most: int, *, pad_token: int | None = None
+    ) -> None:
+        self._collate, self._most, self._pad_token = collate, most, pad_token
 
-    def _collated(self, piece: list[Any]) -> Mapping[str, Any] | None:
-        found = came_to(lambda: self._collate(piece))
-        return None if found is None else found[0]
+    def __call__(self, rows: list[Any]) -> list[tuple[int, Batch | None]]:
+        found = [came_to(functools.partial(alone, self._collate, row)) for row in rows]
+        whole = [one[0] for one in found if one is not None]
+        batches: list[tuple[int, Batch | None]] = [(1, None)] * (len(rows) - len(whole))
+        for start in range(0, len(whole), self._most):
+            groups = alike(whole[start : start + self._most], padded=self._pad_token is not None)
+            batches += [(len(group), stacked(group, pad_token=self._pad_token or 0)) for group in groups]
+        return batches
+
+
+def alone(collate: Callable[[list[Any]], Mapping[str, Any]], row: Any) -> Batch:
+    """What `collate` makes of one row. ParameterError unless it is a tensor of one entry for each name."""
+    batch = dict(collate([row]))
+    for name, value in batch.items():
+        if not isinstance(value, torch.Tensor) or not value.dim() or len(value) != 1:
+            found = f"{name!r} of one row is no tensor of one entry"
+            raise ParameterError("data_collator", found, "one that keeps rows apart, in a tensor for each name")
+    return batch
+
+
+def alike(rows: Sequence[Batch], *, padded: bool) -> list[list[Batch]]:
+    """Rows that can be one batch, together: of the same names, types and shapes, where rows are padded up to the second
+    axis."""
+    groups: dict[object, list[Batch]] = {}
+    for row in rows:
+        form = frozenset((name, one.dtype, one.dim(), one.shape[1 + padded :]) for name, one in row.items())
+        groups.setdefault(form, []).append(row)
+    return list(groups.values())
+
+
+def are_padded(rows: Sequence[Batch]) -> bool:
+    """Whether rows of one batch differ in how long they are."""
+    return len(alike(rows, padded=False)) > 1
+
+
+def stacked(rows: Sequence[Batch], *, pad_token: int) -> Batch:
+    """Batches of one row each as one batch, filled up behind each row where their second axes differ: labels by those
+    that have no loss, tokens by `pad_token`, all else by 0. Then there is a mask of the tokens that are no padding."""
+    if are_padded(rows):
+        rows = [_masked(row) for row in rows]
+    return {name: _filled_up([row[name] for row in rows], _filling(name, pad_token)) for name in rows[0]}
+
+
+def _masked(row: Batch) -> Batch:
+    if "input_ids" not in row:
+        return row
+    return {"attention_mask": torch.ones_like(row["input_ids"]), **row}
+
+
+def _filling(name: str, pad_token: int) -> int:
+    return IGNORED if name in LABELS else pad_token if name == "input_ids" else 0
+
+
+def _filled_up(values: list[torch.Tensor], filling: int) -> torch.Tensor:
+    if values[0].dim() == 1:
+        return torch.cat(values)
+    longest = max(value.shape[1] for value in values)
+    rows = [
+        torch.cat([value, value.new_full((1, longest - value.shape[1], *value.shape[2:]), filling)], dim=1)
+        for value in values
+    ]
+    return torch.cat(rows)
 
 
 def require_labels(dataset: Any) -> None:
@@ -88,7 +155,10 @@ def steps_of(args: Any, public: Public) -> int:
 def drawn(dataset: Any, pieces: Pieces, public: Public, args: Any) -> Any:
     """A loader of Poisson samples of `dataset`, in pieces."""
     sampler = UniformWithReplacementSampler(
-        num_samples=len(dataset), sample_rate=public.sample_rate, generator=fresh("cpu"), steps=public.batches
+        num_samples=len(dataset),
+        sample_rate=public.sample_rate,
+        generator=freshen(torch.Generator()),
+        steps=public.batches,
     )
     return torch.utils.data.DataLoader(
         dataset,
@@ -99,13 +169,6 @@ def drawn(dataset: Any, pieces: Pieces, public: Public, args: Any) -> Any:
         persistent_workers=args.dataloader_persistent_workers,
         prefetch_factor=args.dataloader_prefetch_factor,
     )
-
-
-def fresh(device: Any) -> torch.Generator:
-    """A generator that the operating system seeds."""
-    made = torch.Generator(device=device)
-    made.seed()
-    return made
 
 
 def checkpoint(asked: str | os.PathLike[str] | bool | None, folder: Path) -> Path | None:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dpledger.attach.extras import extra
+from dpledger.attach.opacus.objects import share_rows
 from dpledger.errors import ParameterError
 
 with extra("huggingface"):
@@ -79,7 +80,11 @@ def require_rows(dataset: object) -> int:
 
 
 def require_unpacked(collator: object) -> None:
-    """ParameterError for a collator that packs rows into one."""
+    """ParameterError for a collator that packs rows into one, or draws from a seed that may be known."""
+    seed = getattr(collator, "seed", None)
+    if seed is not None:
+        expected = "None: what it draws comes from the operating system, since a row more moves the draws of others"
+        raise ParameterError("data_collator", f"one with the seed {seed}", expected)
     if type(collator).__name__ == "DataCollatorWithFlattening":
         raise ParameterError(
             "data_collator", type(collator).__name__, "one that keeps rows apart: packed rows have one gradient"
@@ -88,9 +93,6 @@ def require_unpacked(collator: object) -> None:
 
 def require_public(dataset: object, private: object) -> None:
     """ParameterError for a dataset to evaluate on that is the private one, part of it, or has it among others."""
-    if dataset is private or getattr(dataset, "dataset", None) is private:
+    if dataset is not None and share_rows(dataset, private):
         expected = "public rows: a loss or a metric of the private ones is a release, and nothing here charges it"
         raise ParameterError("eval_dataset", "train_dataset", expected)
-    if isinstance(dataset, dict):
-        for one in dataset.values():
-            require_public(one, private)

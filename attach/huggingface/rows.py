@@ -24,14 +24,16 @@ with extra("huggingface"):
     import torch
 
 __all__ = [
+    "IGNORED",
+    "Batch",
     "RowLosses",
     "clear",
     "made_up_rows",
+    "of_lengths",
     "of_tokens",
     "one_by_one",
     "rehearse",
     "row_losses_of",
-    "unpadded",
     "with_positions",
 ]
 
@@ -141,23 +143,14 @@ def one_by_one(batch: Batch) -> list[Batch]:
     return [{name: value[row : row + 1] for name, value in batch.items()} for row in range(rows)]
 
 
-def unpadded(batch: Batch, collated: Sequence[Batch]) -> list[Batch]:
-    """Each row of `batch` as a batch of its own: the one of `collated`, if all that `batch` has beside it is padding
-    behind it or before it, else as long as it is there (a collator may draw)."""
+def of_lengths(model: Any, rows: Sequence[Batch]) -> list[Batch]:
+    """Rows that are made up for `model`, each a token shorter than the one before; as they are where they are no
+    tokens."""
+    of_tokens = {"input_ids", "attention_mask", *(() if _kind_of(model) in _SEQUENCES else ("labels",))}
     return [
-        own if _is_padded(padded, own, before=False) or _is_padded(padded, own, before=True) else padded
-        for own, padded in zip(collated, one_by_one(batch), strict=True)
+        {name: value[:, : _LENGTH - place] if name in of_tokens else value for name, value in row.items()}
+        for place, row in enumerate(rows)
     ]
-
-
-def _is_padded(padded: Batch, own: Batch, *, before: bool) -> bool:
-    def part(there: torch.Tensor, size: int) -> torch.Tensor:
-        return there[:, there.shape[1] - size :] if before else there[:, :size]
-
-    return all(
-        torch.equal(part(padded[name], value.shape[1]) if value.dim() > 1 else padded[name], value)
-        for name, value in own.items()
-    )
 
 
 def with_positions(row_losses: RowLosses) -> RowLosses:

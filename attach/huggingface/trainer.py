@@ -61,11 +61,14 @@ from dpledger.attach.huggingface.batches import (
     LABELS_EXPECTED,
     RUN_FILE,
     Pieces,
+    alike,
+    alone,
+    are_padded,
     checkpoint,
     drawn,
-    fresh,
     public_numbers,
     require_labels,
+    stacked,
     steps_of,
 )
 from dpledger.attach.huggingface.quiet import SHOWN, QuietTrainer
@@ -73,13 +76,13 @@ from dpledger.attach.huggingface.refusals import require_public, require_rows, r
 from dpledger.attach.huggingface.rows import (
     RowLosses,
     made_up_rows,
+    of_lengths,
     one_by_one,
     rehearse,
     row_losses_of,
-    unpadded,
 )
 from dpledger.attach.opacus import OpacusRun, charging
-from dpledger.attach.opacus.objects import forget_seeds, require_relation
+from dpledger.attach.opacus.objects import forget_seeds, freshen, require_relation
 from dpledger.attach.opacus.planning import charged_noise, charged_under
 from dpledger.decimals import Number, read, whole
 from dpledger.errors import ChargeInProgress, ContractViolation, ParameterError, ScopeError
@@ -110,8 +113,9 @@ class PrivateTrainer(QuietTrainer):
     is everything of one unit. `row_losses`: a function of the model and a batch (a dictionary of tensors, of which the
     model is given all but the labels) to the loss of each row, for models that classify neither sequences nor tokens
     and predict no next one. `example_rows`: rows that are made up, in the form of `train_dataset`, on which gradients
-    are tried, padding too where their lengths differ (default: random tokens or pixels). `by`, `reason`, `evidence`: as
-    of `Scope.charging`. All else is as of `Trainer`.
+    are tried, padding too where their lengths differ (default: random tokens or pixels). `data_collator`: is given one
+    row at a time; rows of different lengths are padded here, and masked, where that changed no gradient of those. `by`,
+    `reason`, `evidence`: as of `Scope.charging`. All else is as of `Trainer`.
 
     Claim: if the run is as its record's `assumes` says, it costs at most what is charged.
     Source: docs/proofs/dp_sgd.md, section 7; `attach.opacus.charging`.
@@ -260,15 +264,16 @@ class PrivateTrainer(QuietTrainer):
             poisson_sampling=False,  # which is below, at the rate that is declared
             noise_multiplier=float(noise),
             max_grad_norm=self._clip_norm,
-            noise_generator=fresh(self.args.device),
+            noise_generator=freshen(torch.Generator(device=self.args.device)),
             wrap_model=False,
         )
         self._hooks.forbid_grad_accumulation()
         self._private, public = self.optimizer, self._public
         self._private.expected_batch_size = public.divisor
         self._private.attach_step_hook(self.engine.accountant.get_optimizer_hook_fn(sample_rate=public.sample_rate))
-        self._losses = self._rehearsed()
-        self._loader = drawn(self.train_dataset, Pieces(self._collator(), self._physical), public, self.args)
+        self._losses, pads = self._rehearsed()
+        pieces = Pieces(self._collator(), self._physical, pad_token=self._pad_token if pads else None)
+        self._loader = drawn(self.train_dataset, pieces, public, self.args)
         return self._loader
 
     def _collator(self) -> Callable[[list[Any]], Mapping[str, Any]]:
@@ -277,15 +282,32 @@ class PrivateTrainer(QuietTrainer):
         made = self._get_collator_with_removed_columns(self.data_collator, description="training")
         return made
 
-    def _rehearsed(self) -> RowLosses:
+    @property
+    def _pad_token(self) -> int:
+        return getattr(self.model.config, "pad_token_id", None) or 0
+
+    def _rehearsed(self) -> tuple[RowLosses, bool]:
+        """The losses of rows, and whether padding changed none of their gradients, tried on rows that are made up."""
         if self._example_rows is None:
-            batch: Mapping[str, Any] = self._prepare_inputs(made_up_rows(self.model))
-            alone = one_by_one(batch)
+            rows: Sequence[Any] = one_by_one(self._prepare_inputs(made_up_rows(self.model)))
+            tries = [of_lengths(self.model, rows), rows]
         else:
-            rows, collate = list(self._example_rows), self._collator()
-            batch = self._prepare_inputs(collate(rows))
-            alone = unpadded(batch, [self._prepare_inputs(collate([row])) for row in rows])
-        return rehearse(self.model, self._private.params, self._row_losses, batch, alone)
+            collate = self._collator()
+            rows = [self._prepare_inputs(alone(collate, row)) for row in self._example_rows]
+            tries = [max(alike(rows, padded=padded), key=len) for padded in (True, False)]
+        longer, equal = tries
+        if not are_padded(longer):
+            return self._rehearsed_on(longer), False
+        try:
+            return self._rehearsed_on(longer), True
+        except ParameterError:
+            if len(equal) < 2:
+                raise
+        return self._rehearsed_on(equal), False
+
+    def _rehearsed_on(self, rows: Sequence[Any]) -> RowLosses:
+        batch = stacked(rows, pad_token=self._pad_token)
+        return rehearse(self.model, self._private.params, self._row_losses, batch, rows)
 
     def _noise(self) -> tuple[Decimal, Number | None]:
         """The noise of the run and how its price is asked for: as given, as of the run that goes on, else by plan."""

@@ -14,11 +14,10 @@ Needs Opacus and torch: `pip install 'dpledger[opacus]'`.
 The planned run is held before the first step. Each step passes the optimizer's `add_noise`, where its steps are granted
 in blocks, durably, before its noise is drawn; skipped steps (`BatchMemoryManager`) draw none and cost none. What does
 not fit the plan is refused there, when nothing of that step is out: less noise for the norm that gradients were clipped
-to, gradients of several passes in one sum, a higher rate, more steps, a generator whose state had given noise before,
-another optimizer state that is loaded, an update of gradients without noise, a buffer of the model that changed. An
-accountant that was set back ends the run at its full charge. Hooks of others detach nothing: Opacus's own slot for one
-is not used. After the block the optimizer stays guarded, until another run is charged: it draws no noise that nobody
-pays for.
+to, gradients of several passes in one sum, more of them than rows, a higher rate, more steps, another optimizer state
+that is loaded, an update of gradients without noise, a buffer of the model that changed. An accountant that was set
+back ends the run at its full charge. Hooks of others detach nothing: Opacus's own slot for one is not used. After the
+block the optimizer stays guarded, until another run is charged: it draws no noise that nobody pays for.
 
 The rate is the chance with which its sampler takes a row: 24 random bits below a number, a little above that number.
 Opacus takes that number, and the one that sums are divided by, from the number of rows, which neighbours share under
@@ -26,8 +25,11 @@ zero_out alone (its issues 571 and 819): elsewhere both are declared, and set fo
 That the batches are those of the loader, and one for each step, nothing here sees; what else is taken on trust stands
 in the record as `assumes`.
 
+Batches and noise come from states of the generators that the operating system gives, whatever a script seeded. After
+an update no gradient of a row is left beside the weights.
+
 With `key=` and `resume=` a run outlives its process: it goes on from the checkpoint of Opacus and the token in it
-(`OpacusRun.token`), its generators in fresh states.
+(`OpacusRun.token`).
 
 >>> import warnings, opacus, torch
 >>> warnings.filterwarnings("ignore", message="Secure RNG turned off|Full backward hook")

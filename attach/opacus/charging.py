@@ -75,8 +75,9 @@ def charging(
     its scope says, which are charged together. `by`, `reason`, `evidence`, `key`,
     `tail_delta`, `resume`, and what comes back of steps that were never granted: as of `Scope.charging`. Save
     `OpacusRun.token` with `engine.save_checkpoint`, and give it to `resume` once `load_checkpoint` is done: the
-    accountant then counts what the model has behind it. A run that goes on draws batches and noise from fresh states of
-    the generators, whatever they were seeded with: a script that seeds them would repeat what it drew before.
+    accountant then counts what the model has behind it. Batches and noise are drawn from fresh states of the
+    generators, whatever they were seeded with: who knows the seed knows the noise, and a script that seeds them would
+    repeat it.
     `within`: the library whose loop trains, by name and version, and `assumes`: what is taken on trust of it, which the
     record says beside the rest.
 

@@ -24,6 +24,7 @@ with extra("opacus"):
 
 __all__ = ["Buffers", "require_rows_apart", "require_trained"]
 
+_IN_ONE = "a model on one device, in one process"
 _APART = (
     "layers that keep rows apart, like GroupNorm or LayerNorm, or normalisations in eval() with statistics that are "
     "public"
@@ -40,17 +41,26 @@ def require_trained(model: object, optimizer: Any) -> None:
 
 
 def require_rows_apart(model: torch.nn.Module) -> None:
-    """ParameterError for a normalisation of `model` that mixes the rows of a batch, or keeps statistics of them."""
+    """ParameterError for a normalisation of `model` that mixes the rows of a batch, or keeps statistics of them, and
+    for a model of several devices or processes."""
     for name, layer in model.named_modules():
-        if not isinstance(layer, _NormBase):
-            continue
-        if isinstance(layer, _BatchNorm) and (layer.training or layer.running_mean is None):
-            does = "mixes the rows of a batch"
-        elif layer.training and layer.track_running_stats:
-            does = "keeps running statistics of rows"
-        else:
-            continue
-        raise ParameterError("model", f"{name or 'itself'}, a {type(layer).__name__} that {does}", _APART)
+        found = _fault(layer)
+        if found is not None:
+            does, expected = found
+            raise ParameterError("model", f"{name or 'itself'}, a {type(layer).__name__} that {does}", expected)
+
+
+def _fault(layer: torch.nn.Module) -> tuple[str, str] | None:
+    """What a layer does with rows that no noise covers, and what it should be instead; None where there is nothing."""
+    if isinstance(layer, torch.nn.DataParallel) and len(layer.device_ids) > 1:
+        return "clips on several devices, of which the guard sees one", _IN_ONE
+    if isinstance(layer, torch.nn.parallel.DistributedDataParallel):
+        return "adds up what several processes have, before it is clipped and has noise", _IN_ONE
+    if isinstance(layer, _BatchNorm) and (layer.training or layer.running_mean is None):
+        return "mixes the rows of a batch", _APART
+    if isinstance(layer, _NormBase) and layer.training and layer.track_running_stats:
+        return "keeps running statistics of rows", _APART
+    return None
 
 
 class Buffers:

@@ -7,10 +7,10 @@ Decimal('0.166666686535')
 
 from __future__ import annotations
 
-import hashlib
 import math
 import random
-from collections.abc import Generator
+import secrets
+from collections.abc import Generator, Iterable
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -39,7 +39,9 @@ __all__ = [
     "clipped_to",
     "clipping_of",
     "counted",
+    "forget_rows",
     "forget_seeds",
+    "freshen",
     "noise_of",
     "null_odd_rows",
     "rate_at",
@@ -49,10 +51,11 @@ __all__ = [
     "require_unweighted",
     "reseed",
     "sampler_of",
-    "state_of",
+    "share_rows",
 ]
 
 _RELATIONS = (Relation.ADD_REMOVE, Relation.ZERO_OUT, Relation.REPLACE_ONE)
+_WORDS, _WORDS_FROM = 624, 24  # of 64 bits in a state of torch's Mersenne Twister, of which 32 are used; at which byte
 _BITS = 24  # of a uniform float32 of torch, which is a multiple of 2^-24
 _FLOATS = (torch.float32, torch.float64)
 _CLIPPED = "clipping by hooks in one process: make_private(clipping='flat' or 'per_layer', grad_sample_mode='hooks')"
@@ -145,6 +148,19 @@ def sampler_of(loader: Any) -> Any:
     return drawn_by
 
 
+def share_rows(one: Any, other: Any) -> bool:
+    """Whether one of two datasets is the other, part of it, or has it among others, where that can be seen."""
+    return _holds(one, other) or _holds(other, one)
+
+
+def _holds(dataset: Any, part: Any) -> bool:
+    if dataset is part:
+        return True
+    among = dataset.values() if isinstance(dataset, dict) else getattr(dataset, "datasets", ())
+    inner = [getattr(dataset, "dataset", None), *(among if isinstance(among, Iterable) else ())]
+    return any(one is not None and _holds(one, part) for one in inner)
+
+
 def require_unweighted(loader: Any) -> None:
     """ParameterError for a loader that draws rows with weights."""
     if isinstance(getattr(loader, "sampler", None), torch.utils.data.WeightedRandomSampler):
@@ -162,36 +178,41 @@ class WholeBatches(UniformWithReplacementSampler):  # type: ignore[misc]
     is whole. A loop that is left in the middle leaves its sum and its place in the queue to the next pass, whose rows
     would come on top: some of them twice, under the noise for once. What was left is dropped: nobody has seen it.
 
-    `drawn_at`: the largest rate of a pass that began here; None of none. `unused`: the batches of the last one of which
-    no step was taken."""
+    `drawn_at`: the largest rate of a pass that began here; None of none. `unused`: how many rows each batch of the last
+    one has of which no step was taken."""
 
     drawn_at: Decimal | None
-    unused: int
+    unused: list[int]
     _optimizer: Any
-    _reseeds: bool
 
     @classmethod
-    def watch(cls, sampler: Any, optimizer: Any, *, reseeds: bool) -> None:
-        """Make `sampler` one of these, where it stands: loaders hold it already. `reseeds`: of a run that goes on where
-        another process left it. Passes that began before do not count, unless they were watched at this rate."""
+    def watch(cls, sampler: Any, optimizer: Any) -> None:
+        """Make `sampler` one of these, where it stands: loaders hold it already. Passes that began before do not count,
+        unless they were watched at this rate."""
         if type(sampler) is not cls or sampler.drawn_at != rate_of(sampler):
-            sampler.drawn_at, sampler.unused = None, 0
-        sampler.__class__, sampler._optimizer, sampler._reseeds = cls, optimizer, reseeds
+            sampler.drawn_at, sampler.unused = None, []
+        sampler.__class__, sampler._optimizer = cls, optimizer
 
     def __iter__(self) -> Generator[list[int], None, None]:
-        if self._reseeds:
-            reseed(self._optimizer, self)
+        reseed(self._optimizer, self)
         self._optimizer._step_skip_queue.clear()
         self._optimizer._is_last_step_skipped = False
-        for group in self._optimizer.param_groups:  # of frozen layers too
-            for one in group["params"]:
-                one.summed_grad = None
-        self.unused = 0
+        forget_rows(self._optimizer)
+        self.unused = []
         for batch in super().__iter__():
             rate = rate_of(self)
             self.drawn_at = rate if self.drawn_at is None else max(self.drawn_at, rate)
-            self.unused += 1
+            self.unused.append(len(batch))
             yield batch
+            reseed(self._optimizer, self)  # the loop may have seeded
+
+
+def forget_rows(optimizer: Any) -> None:
+    """No gradient of a row is left, nor a sum of them without noise, of frozen layers too: `torch.save(model)` writes
+    what hangs on its parameters."""
+    for group in optimizer.param_groups:
+        for one in group["params"]:
+            one.grad_sample = one.summed_grad = None
 
 
 def rate_of(sampler: Any) -> Decimal:
@@ -215,25 +236,31 @@ def counted(engine: Any) -> int:
     return sum(int(steps) for *_, steps in engine.accountant.history)
 
 
-def state_of(optimizer: Any) -> bytes | None:
-    """A digest of what the noise of the next step will be drawn from; None of a generator that keeps no state."""
-    if optimizer.generator is not None:
-        if optimizer.secure_mode:
-            return None
-        states = [optimizer.generator.get_state()]
-    else:
-        devices = sorted({one.device for one in optimizer.params}, key=str)
-        states = [_of_default_generator(device) for device in devices]
-    return hashlib.blake2b(b"".join(one.numpy().tobytes() for one in states), digest_size=16).digest()
-
-
 def reseed(optimizer: Any, sampler: Any) -> None:
-    """Put the generators of noise and batches in fresh states, from the operating system: those that they were seeded
-    with may have given another process its noise and its batches."""
-    torch.seed()
+    """Put the generators of noise and batches in fresh states: those that they were seeded with may be known, or may
+    have given another process its noise and its batches."""
+    forget_seed()
     for generator in (optimizer.generator, sampler.generator):
         if generator is not None and not optimizer.secure_mode:
-            generator.seed()
+            freshen(generator)
+
+
+def forget_seed() -> None:
+    """Put the generators of torch that everybody shares in fresh states."""
+    torch.seed()
+    freshen(torch.default_generator)
+
+
+def freshen(generator: torch.Generator) -> torch.Generator:
+    """`generator`, in a state from the operating system: of the CPU's, a Mersenne Twister, all words, since it takes 32
+    bits of a seed, and of 2^16 steps two would then likely have the same noise."""
+    generator.seed()
+    if generator.device.type == "cpu":
+        state = generator.get_state().numpy()
+        words = state[_WORDS_FROM : _WORDS_FROM + 8 * _WORDS].view(np.uint64)
+        words[:] = np.frombuffer(secrets.token_bytes(4 * _WORDS), dtype=np.uint32)
+        generator.set_state(torch.from_numpy(state))
+    return generator
 
 
 def forget_seeds() -> None:
@@ -243,14 +270,4 @@ def forget_seeds() -> None:
     more would give those behind it other masks, and so other gradients; of one that is not, masks are as random."""
     random.seed()
     np.random.seed()
-    torch.seed()
-
-
-def _of_default_generator(device: Any) -> Any:
-    match device.type:
-        case "cpu":
-            return torch.get_rng_state()
-        case "mps":  # of which there is one
-            return torch.mps.get_rng_state()
-        case _:
-            return torch.get_device_module(device).get_rng_state(device)
+    forget_seed()

@@ -13,7 +13,7 @@ from dpledger.accounting.profile import Bounds, compose
 from dpledger.attach.extras import extra
 from dpledger.attach.fitting import told_what_fits
 from dpledger.attach.opacus.layers import Buffers
-from dpledger.attach.opacus.objects import WholeBatches, clipped_to, counted, null_odd_rows, reseed, state_of
+from dpledger.attach.opacus.objects import WholeBatches, clipped_to, counted, forget_rows, null_odd_rows, reseed
 from dpledger.attach.opacus.public import Public
 from dpledger.decimals import Number, read, text
 from dpledger.errors import ContractViolation, Halted, ParameterError
@@ -92,9 +92,8 @@ class OpacusRun:
         self._before = self._counted = counted(engine)
         self._taken = 0
         self._is_over = False
-        self._clipped_to = 0.0
+        self._clipped_to, self._rows = 0.0, 0
         self._is_noised = False
-        self._drawn_from: set[bytes | None] = set()
         self._handles: tuple[RemovableHandle, ...] = ()
         self._home = Home("a run of Opacus")
         self._turn = Turn("a run of Opacus")
@@ -184,11 +183,10 @@ class OpacusRun:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._is_over = True
+        if not self._is_noised:
+            self._optimizer.original_optimizer.zero_grad()
+        forget_rows(self._optimizer)
         self._run.__exit__(kind, error, trace)
-
-    @property
-    def _is_resumed(self) -> bool:
-        return self._run.granted_before > 0
 
     # ---- in a step -------------------------------------------------------------------------------------------------
 
@@ -197,14 +195,13 @@ class OpacusRun:
         and what that one loads, where torch keeps as many hooks as there are."""
         optimizer, before = self._optimizer, _guard(self._optimizer)
         if before is not None:
-            self._drawn_from = before._drawn_from
             for handle in before._handles:
                 handle.remove()
         kind, inner = type(optimizer), optimizer.original_optimizer
         self._clip_and_accumulate = kind.clip_and_accumulate.__get__(optimizer)
         self._draw_and_add = kind.add_noise.__get__(optimizer)
         setattr(inner, _CHARGED_IN, self)
-        WholeBatches.watch(self._sampler, optimizer, reseeds=self._is_resumed)
+        WholeBatches.watch(self._sampler, optimizer)
         self._plan.public.impose(self._sampler, optimizer)
         self._buffers = Buffers(self._model)
         optimizer.clip_and_accumulate = self._clip
@@ -230,6 +227,7 @@ class OpacusRun:
                     f"{name}, a buffer of the model, changed since the run began, and is as it was again: what layers "
                     "keep of rows has no noise (put the layer in eval(), or replace it)"
                 )
+            self._require_one_each()
             self._clipped_to = max(self._clipped_to, clipped_to(self._optimizer))
             null_odd_rows(self._optimizer)
             self._clip_and_accumulate()
@@ -242,25 +240,32 @@ class OpacusRun:
                 raise Halted("the run is over, so this step is not charged: open another run for more steps")
             if not self._sampler.unused:
                 raise Halted("a step without a batch of its own: each takes a new one of the loader")
+            if not self._clipped_to:
+                raise Halted("noise without gradients: call `backward`, then the step of the private optimizer")
             self._require_history()
             self._require_noise()
             self._require_divisor()
-            if self._is_resumed:
-                reseed(self._optimizer, self._sampler)
-            state = self._require_new_state()
             if next(self._grants, None) is None:
                 raise Halted(
                     f"all {self._plan.steps} planned steps have run, and a further step is not charged: train while "
                     "`run.left`, which also counts the steps of earlier processes"
                 )
-            try:
-                self._draw_and_add()
-            finally:
-                if state_of(self._optimizer) != state:
-                    self._drawn_from.add(state)
+            reseed(self._optimizer, self._sampler)
+            self._draw_and_add()
             self._clipped_to, self._is_noised = 0.0, True
-            self._sampler.unused -= 1
+            self._sampler.unused.pop(0)
             self._taken += 1
+
+    def _require_one_each(self) -> None:
+        """Halted where a sum would have more gradients than rows were drawn: of a row that is there twice, or taken
+        apart, each piece is clipped by itself."""
+        begun = any(one.summed_grad is not None for one in self._optimizer.params)
+        self._rows = (self._rows if begun else 0) + len(self._optimizer.grad_samples[0])
+        if self._rows > max(self._sampler.unused, default=self._rows):
+            raise Halted(
+                "a step has more gradients than rows were drawn, and each of them is clipped by itself: give the model "
+                "each row once, and keep the first axis that of rows in all of its layers"
+            )
 
     def _require_history(self) -> None:
         found = counted(self._engine)
@@ -285,14 +290,6 @@ class OpacusRun:
                 f"the noisy sum would be divided by {found}, not by {planned} as charged: set it before the run"
             )
 
-    def _require_new_state(self) -> bytes | None:
-        state = state_of(self._optimizer)
-        if state is not None and state in self._drawn_from:
-            raise Halted(
-                "the generator of the noise is in a state that gave noise before: seed it once, before the run"
-            )
-        return state
-
     def _before_update(self, *_: object) -> None:
         self._home.require()
         if not self._is_noised:
@@ -302,6 +299,7 @@ class OpacusRun:
         every = (one for group in self._optimizer.param_groups for one in group["params"])
         if any(one.grad is not None and id(one) not in noised for one in every):
             raise Halted("an update of a layer that was frozen after `backward`, whose gradient has no noise")
+        forget_rows(self._optimizer)
         self._counted = max(self._counted, counted(self._engine))
 
     def _before_load(self, *_: object) -> None:

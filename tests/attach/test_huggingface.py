@@ -10,6 +10,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -382,6 +383,9 @@ def test_it_is_evaluated_on_public_rows_alone(scope: Scope, tmp_path: Path) -> N
         trainer.predict(ROWS)
     with pytest.raises(ParameterError, match="expected public rows"):
         trainer_of(scope, tmp_path, eval_dataset=ROWS)
+    for named in ({"eval": ROWS}, torch.utils.data.ConcatDataset([ROWS[:2], torch.utils.data.Subset(ROWS, [1])])):
+        with pytest.raises(ParameterError, match="expected public rows"):
+            trainer_of(scope, tmp_path, eval_dataset=named)
     with pytest.raises(ParameterError, match="private_search"):
         trainer.hyperparameter_search()
 
@@ -541,25 +545,78 @@ def test_a_row_of_which_model_or_collator_raises_ends_the_run_outside_of_its_gua
     assert [one.outside_guarantee for one in scope.releases()] == [True]
 
 
-def test_padding_that_is_not_masked_shows_on_rows_of_different_lengths(scope: Scope, tmp_path: Path) -> None:
-    made_up = [{"input_ids": [4] * n, "label": 1} for n in (2, 6, 3)]
+def _unmasked(rows: list[Any]) -> dict[str, torch.Tensor]:
+    """A collator that pads and does not say where."""
+    longest = max(len(row["input_ids"]) for row in rows)
+    ids = [row["input_ids"] + [0] * (longest - len(row["input_ids"])) for row in rows]
+    return {"input_ids": torch.tensor(ids), "labels": torch.tensor([row["label"] for row in rows])}
 
-    def collate(rows: list[Any], *, masked: bool) -> dict[str, torch.Tensor]:
-        longest = max(len(row["input_ids"]) for row in rows)
-        ids = torch.tensor([row["input_ids"] + [0] * (longest - len(row["input_ids"])) for row in rows])
-        batch = {"input_ids": ids, "labels": torch.tensor([row["label"] for row in rows])}
-        return batch | ({"attention_mask": (ids != 0).long()} if masked else {})
 
-    def masked(rows: list[Any]) -> dict[str, torch.Tensor]:
-        return collate(rows, masked=True)
+def _mixed_up(rows: list[Any]) -> dict[str, torch.Tensor]:
+    """A collator that gives each row the label of the first one."""
+    return _unmasked([{**row, "label": rows[0]["label"]} for row in rows])
 
-    def bare(rows: list[Any]) -> dict[str, torch.Tensor]:
-        return collate(rows, masked=False)
 
-    asked: dict[str, Any] = {"example_rows": made_up, "remove_unused_columns": False}
-    trainer_of(scope, tmp_path, rows=made_up, data_collator=masked, **asked).train()
-    with pytest.raises(ParameterError, match="changes with the rest of its batch"):
-        trainer_of(scope, tmp_path, rows=made_up, data_collator=bare, **asked).train()
+def _deaf_to_masks(model: Any, batch: Any) -> torch.Tensor:
+    heard = {name: value for name, value in batch.items() if name not in ("labels", "attention_mask")}
+    return torch.nn.functional.cross_entropy(model(**heard).logits, batch["labels"], reduction="none")
+
+
+def _ratings(**more: Any) -> Any:
+    torch.manual_seed(3)
+    return transformers.BertForSequenceClassification(transformers.BertConfig(**SMALL, num_labels=1, **more))
+
+
+LONG, PLAIN = {"input_ids": list(range(2, 14)), "label": 1}, {"input_ids": [3, 5, 7], "label": 2}
+SHORT = [{"input_ids": [3, row % 20 + 4, 7], "label": row % 3} for row in range(20)]
+
+
+@pytest.mark.parametrize(
+    ("model", "rows", "more", "asked"),
+    [
+        (bert, SHORT, LONG, {"data_collator": _unmasked}),
+        (bert, SHORT, LONG, {"data_collator": _unmasked, "example_rows": [PLAIN, LONG]}),
+        (bert, SHORT, LONG, {"data_collator": _unmasked, "example_rows": [PLAIN, PLAIN]}),
+        (bert, SHORT, LONG, {"data_collator": _unmasked, "row_losses": _deaf_to_masks}),
+        (bert, SHORT, PLAIN, {"data_collator": _mixed_up}),
+        (_ratings, [{**row, "label": 0.75} for row in SHORT], {**PLAIN, "label": 0}, {}),
+    ],
+    ids=["unmasked", "of lengths", "of one length", "deaf to masks", "mixed up", "floats beside whole numbers"],
+)
+def test_a_row_more_moves_a_sum_by_its_own_gradient_whatever_the_collator_makes_of_rows_together(
+    scope: Scope, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: Any, rows: Any, more: Any, asked: Any
+) -> None:
+    """The default collator of transformers reads all labels as the first one is: behind a whole number, whole ones."""
+    sums: list[torch.Tensor] = []
+
+    def add_noise(optimizer: Any) -> None:
+        sums.append(torch.cat([one.summed_grad.flatten() for one in optimizer.params]))
+        ADD_NOISE(optimizer)
+
+    monkeypatch.setattr(DPOptimizer, "add_noise", add_noise)
+    off = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    sizes = {"per_device_train_batch_size": 32, "gradient_accumulation_steps": 1, "max_grad_norm": 0.1}
+    said = {"rate": 1, "max_steps": 1, "noise_multiplier": 50, "remove_unused_columns": False, **sizes, **asked}
+    for data in (rows, [more, *rows]):
+        trainer_of(scope, tmp_path, model(**off), data, **said).train()
+    assert float((sums[0] - sums[1]).norm()) <= 0.1 * (1 + 1e-4)
+
+
+def test_rows_are_padded_where_that_changes_nothing_and_else_taken_apart(scope: Scope, tmp_path: Path) -> None:
+    asked: dict[str, Any] = {"data_collator": _unmasked, "remove_unused_columns": False}
+    for more, sizes in (({}, [4]), ({"row_losses": _deaf_to_masks}, [2, 2])):
+        trainer = trainer_of(scope, tmp_path, rows=SHORT, **asked, **more)
+        pieces = trainer.get_train_dataloader().collate_fn([PLAIN, LONG, PLAIN, LONG])
+        trainer._hooks.cleanup()
+        assert [size for size, _ in pieces] == sizes
+        assert ("attention_mask" in pieces[0][1]) is (sizes == [4])
+
+
+def test_a_collator_that_draws_from_a_seed_of_its_own_is_refused(scope: Scope, tmp_path: Path) -> None:
+    """A row more would give those behind it other masks, which everybody knows who knows the seed."""
+    collator = SimpleNamespace(seed=3)
+    with pytest.raises(ParameterError, match=r"^data_collator: .*from the operating system.*seed 3"):
+        trainer_of(scope, tmp_path, data_collator=collator)
 
 
 @pytest.mark.parametrize(

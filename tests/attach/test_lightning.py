@@ -283,3 +283,32 @@ def test_a_module_whose_layers_keep_statistics_is_refused_with_nothing_charged(b
     with pytest.raises(ParameterError, match=r"model: .*got normal, a BatchNorm1d that mixes the rows of a batch"):
         fit(one.charged(scope), one.module, one.loader)
     assert len(book) == OPENED
+
+
+class OfPrivate(TensorDataset):  # type: ignore[misc]
+    """Says when a row of it is read."""
+
+    def __init__(self, rows: Any) -> None:
+        super().__init__(*rows.tensors)
+        self.read = 0
+
+    def __getitem__(self, place: Any) -> Any:
+        self.read += 1
+        return super().__getitem__(place)
+
+
+@pytest.mark.parametrize("sanity", [0, 2])
+def test_what_has_private_rows_in_it_is_not_validated_on_and_not_read(book: Ledger, scope: Scope, sanity: int) -> None:
+    one = Process()
+    private = one.loader.dataset
+    private.__class__, private.read = OfPrivate, 0
+    for rows in (
+        private,
+        torch.utils.data.Subset(private, [1, 2]),
+        torch.utils.data.ConcatDataset([one.public.dataset, torch.utils.data.Subset(private, [1])]),
+    ):
+        validated = DataLoader(rows, batch_size=2)
+        with pytest.raises(ParameterError, match="val_dataloaders"):
+            fit(one.charged(scope), one.module, one.loader, validated, num_sanity_val_steps=sanity)
+    assert private.read == 0
+    assert len(book) == OPENED

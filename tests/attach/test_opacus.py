@@ -3,6 +3,7 @@ away. Against the library itself, on a model of ten weights."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import pickle
@@ -30,7 +31,7 @@ from dpledger.accounting.guarantees import ApproxDP
 from dpledger.accounting.profile import compose
 from dpledger.attach.opacus import OpacusRun, charging
 from dpledger.attach.opacus.charging import ASSUMES, BY_ROW, CHOSEN, GROUPED, NULL_ROW, ROWS_PUBLIC
-from dpledger.attach.opacus.objects import null_odd_rows, rate_of
+from dpledger.attach.opacus.objects import freshen, null_odd_rows, rate_of
 from dpledger.errors import (
     BudgetRefused,
     ContractViolation,
@@ -378,6 +379,10 @@ def test_several_processes_are_refused(tmp_path: Path) -> None:
         )
         with pytest.raises(ParameterError, match="one process"):
             study.charging(scope)
+        study = Study()
+        study.model = torch.nn.parallel.DistributedDataParallel(study.model)
+        with pytest.raises(ParameterError, match="DistributedDataParallel that adds up what several processes have"):
+            study.charging(scope)
     finally:
         torch.distributed.destroy_process_group()
 
@@ -485,25 +490,14 @@ def test_a_step_beyond_the_plan_or_after_the_block_changes_nothing() -> None:
     assert len(scope.releases()) == 2
 
 
-def test_noise_of_an_earlier_run_is_not_drawn_again() -> None:
-    _, scope = scope_of()
-    study = Study(noise_generator=torch.Generator().manual_seed(3))
-    with study.charging(scope):
-        study.train(1)
-    study.optimizer.generator.manual_seed(3)
-    with study.charging(scope, steps_before=1) as second:
-        study.keeps_its_weights_when(lambda: study.train(1), Halted, "gave noise before")
-    assert second.taken == 0
-
-
-def test_a_step_that_opacus_itself_refuses_draws_nothing_and_can_be_made_up_for() -> None:
-    """A gradient that is used twice: it says so before its generator moves."""
+def test_noise_without_gradients_is_refused_and_can_be_made_up_for() -> None:
     _, scope = scope_of()
     study = Study(noise_generator=torch.Generator().manual_seed(3))
     with study.charging(scope) as run:
         study.train(1)
-        study.loader.batch_sampler.unused = 1
-        study.keeps_its_weights_when(study.optimizer.add_noise, ValueError, "cleared")
+        study.loader.batch_sampler.unused = [ROWS]
+        study.keeps_its_weights_when(study.optimizer.add_noise, Halted, "noise without gradients")
+        assert run.granted == 1
         study.train(1)
     assert run.taken == 2
 
@@ -663,15 +657,32 @@ def test_a_clip_norm_may_change_between_steps_and_not_within_one() -> None:
         study.train(1)
         schedule.step()
         study.train(1)
+        rows, labels = next(batches)
+        study.optimizer.zero_grad()
+        study.backward((rows[:2], labels[:2]))
+        study.optimizer.signal_skip_step()
+        study.optimizer.step()
+        study.optimizer.zero_grad()
+        study.backward((rows[2:], labels[2:]))
+        schedule.step()
+        study.keeps_its_weights_when(study.optimizer.step, Halted, "clipped to 0.5")
+    assert run.taken == 2
+
+
+def test_two_batches_in_one_sum_are_refused() -> None:
+    """By a step that is skipped: a row may be in both, and is clipped in each."""
+    _, scope = scope_of()
+    study = Study()
+    with study.charging(scope) as run:
+        batches = study.batches()
         study.optimizer.zero_grad()
         study.backward(next(batches))
         study.optimizer.signal_skip_step()
         study.optimizer.step()
         study.optimizer.zero_grad()
         study.backward(next(batches))
-        schedule.step()
-        study.keeps_its_weights_when(study.optimizer.step, Halted, "clipped to 0.5")
-    assert run.taken == 2
+        study.keeps_its_weights_when(study.optimizer.step, Halted, "more gradients than rows")
+    assert run.taken == 0
 
 
 def test_gradients_of_several_passes_in_one_sum_are_refused() -> None:
@@ -711,19 +722,57 @@ def test_a_higher_rate_is_refused_and_a_lower_one_is_not() -> None:
 
 
 @pytest.mark.parametrize("own_generator", [False, True], ids=["default", "own"])
-def test_noise_from_a_state_that_gave_noise_before_is_refused(own_generator: bool) -> None:
-    """A loop that seeds at each epoch draws the same noise twice, and the difference of the two has none."""
+def test_neither_noise_nor_batches_follow_what_a_loop_seeds(own_generator: bool) -> None:
+    """Of a seed that comes back two steps would have the same noise, and their difference none."""
     _, scope = scope_of()
     generator = torch.Generator().manual_seed(3) if own_generator else torch.default_generator
     study = Study(noise_generator=generator) if own_generator else Study()
+    drawn, noises = [], []
+    steps_before = 0
+    for _ in range(2):
+        torch.manual_seed(5)
+        generator.manual_seed(5)
+        with study.charging(scope, steps=6, steps_before=steps_before) as run:
+            for rows, labels in study.loader:
+                study.optimizer.zero_grad()
+                study.backward((rows, labels))
+                study.optimizer.clip_and_accumulate()
+                before = torch.cat([one.summed_grad.flatten() for one in study.optimizer.params])
+                study.optimizer.add_noise()
+                noisy = torch.cat([one.grad.flatten() for one in study.optimizer.params])
+                drawn.append(rows[:, 0].tolist())
+                noises.append(tuple((noisy - before).tolist()))
+                torch.manual_seed(5)
+                generator.manual_seed(5)
+        assert run.taken == 6
+    assert len(set(noises)) == 12
+    assert len(set(map(tuple, drawn))) == 12
+
+
+def test_the_noise_of_a_step_is_no_function_of_a_seed_of_32_bits() -> None:
+    """Of 32 bits one would find them all, and of 100,000 steps two would be alike."""
+    fresh = freshen(torch.Generator())
+    seeded = torch.Generator().manual_seed(fresh.initial_seed())
+    assert not torch.equal(torch.rand(4, generator=fresh), torch.rand(4, generator=seeded))
+    words = fresh.get_state()[24:5016].view(torch.int64)
+    assert len(set(words.tolist())) == 624
+    assert all(0 <= word < 2**32 for word in words.tolist())
+    draws = torch.rand(20_000, generator=freshen(torch.Generator()))
+    assert abs(float(draws.mean()) - 0.5) < 0.02
+
+
+def test_no_gradient_of_a_row_is_left_beside_the_weights() -> None:
+    """`torch.save(model)` writes what hangs on its parameters."""
+    _, scope = scope_of()
+    study = Study()
+    left = {"grad_sample", "summed_grad"}
     with study.charging(scope) as run:
-        generator.manual_seed(5)
-        study.train(1)
-        generator.manual_seed(5)
-        study.keeps_its_weights_when(lambda: study.train(1), Halted, "gave noise before")
-        generator.manual_seed(6)
-        study.train(1)
-    assert run.granted == run.taken == 2
+        study.train(2)
+        assert not any(vars(one).get(name) is not None for one in study.model.parameters() for name in left)
+        study.backward(next(iter(study.loader)))
+    assert run.taken == 2
+    assert not any(vars(one).get(name) is not None for one in study.model.parameters() for name in left)
+    assert not any(one.grad is not None and one.grad.any() for one in study.model.parameters())
 
 
 def test_an_update_without_noise_is_refused() -> None:
@@ -761,6 +810,7 @@ def test_a_row_whose_gradient_is_not_finite_counts_as_zero(options: dict[str, An
     rows, sums = torch.randn(9, 4), []
     with study.charging(scope):
         next(study.batches())
+        study.loader.batch_sampler.unused = [ROWS]
         for taken in (torch.cat([torch.full((1, 4), odd), rows]), rows):
             study.optimizer.zero_grad()
             study.backward((taken, torch.ones(len(taken)).long()))
@@ -951,6 +1001,12 @@ def test_a_fork_draws_nothing_under_the_steps_of_its_parent() -> None:
     assert run.taken == 2
 
 
+class AlwaysClipped(OpacusRun):
+    """Of which each step has gradients."""
+
+    _clipped_to = property(lambda _: 1.0, lambda *_: None)
+
+
 def test_threads_take_turns() -> None:
     """No noise is drawn while another is, and each has a granted step of its own."""
     _, scope = scope_of()
@@ -964,8 +1020,8 @@ def test_threads_take_turns() -> None:
         busy.release()
 
     with study.charging(scope, steps=40) as run:
-        study.loader.batch_sampler.unused = 40
-        run._draw_and_add = draw
+        study.loader.batch_sampler.unused = [ROWS] * 40
+        run._draw_and_add, run.__class__ = draw, AlwaysClipped
         threads = [threading.Thread(target=lambda: [study.optimizer.add_noise() for _ in range(10)]) for _ in range(4)]
         for thread in threads:
             thread.start()
@@ -1067,3 +1123,62 @@ def test_another_model_than_the_one_that_is_trained_is_refused() -> None:
         with pytest.raises(ParameterError, match=f"model: .*got {found}"):
             charging(scope, study.engine, model, study.optimizer, study.loader, steps=2, **WHO, **PUBLIC)
     assert len(book) == OPENED
+
+
+def test_several_devices_are_refused() -> None:
+    _, scope = scope_of()
+    study = Study("rdp", torch.nn.DataParallel(torch.nn.Identity()))
+    with study.charging(scope) as run:
+        study.train(1)
+    assert run.taken == 1
+    devices = torch.nn.DataParallel(torch.nn.Identity())
+    devices.device_ids = [0, 1]
+    with pytest.raises(ParameterError, match="DataParallel that clips on several devices"):
+        Study("rdp", devices).charging(scope)
+
+
+def _twice(model: torch.nn.Module, rows: torch.Tensor) -> torch.Tensor:
+    """Each row, and beside it what an augmentation made of it."""
+    return model(torch.cat([rows, -rows]))
+
+
+def _by_moments(model: torch.nn.Module, rows: torch.Tensor) -> torch.Tensor:
+    """A row of moments taken apart: to the layers each of them is a row."""
+    return model(torch.stack([rows, rows], dim=1).flatten(0, 1))
+
+
+@pytest.mark.parametrize("use", [_twice, _by_moments])
+@pytest.mark.parametrize("physical", [None, 3], ids=["whole", "in pieces"])
+def test_a_row_that_has_several_gradients_in_a_step_is_refused(use: Callable[..., torch.Tensor], physical: Any) -> None:
+    """Each of them is clipped by itself, and all of them move the sum: by twice what is charged."""
+    _, scope = scope_of()
+    study = Study()
+
+    def train() -> None:
+        managed: Any = contextlib.nullcontext(study.loader)
+        if physical is not None:
+            managed = BatchMemoryManager(
+                data_loader=study.loader, max_physical_batch_size=physical, optimizer=study.optimizer
+            )
+        with managed as loader:
+            for rows, _ in loader:
+                study.optimizer.zero_grad()
+                use(study.model, rows).square().sum(1).mean().backward()
+                study.optimizer.step()
+
+    with study.charging(scope, steps=6) as run:
+        study.keeps_its_weights_when(train, Halted, "more gradients than rows were drawn")
+        assert run.granted == 0
+        study.train(1)
+
+
+def test_batches_that_a_loop_passes_over_may_be_smaller_than_those_it_takes() -> None:
+    _, scope = scope_of()
+    study = Study()
+    with study.charging(scope, steps=6) as run:
+        for rows, labels in study.loader:
+            if len(rows) > BATCH - 2:
+                study.optimizer.zero_grad()
+                study.backward((rows, labels))
+                study.optimizer.step()
+    assert run.granted == run.taken

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import multiprocessing
 import os
 import random
 import sys
@@ -230,6 +231,12 @@ def panics_when_asked(rows: Any, labels: Any) -> Any:
     return lambda asked: panics(rows, labels)(asked)
 
 
+def ends_its_process(rows: Any, labels: Any) -> Any:
+    if (rows == 7).any() and "Loky" in multiprocessing.current_process().name:
+        os._exit(3)  # as a library that breaks, or the kernel where memory is short
+    return by_direction(rows.mean(axis=0))
+
+
 class TestNothingRaises:
     @pytest.mark.parametrize("learner", [panics, panics_when_asked], ids=lambda one: one.__name__)
     def test_for_what_is_no_exception(self, learner: Any) -> None:
@@ -237,6 +244,11 @@ class TestNothingRaises:
 
     def test_for_a_model_that_does_not_come_back(self) -> None:
         assert abstaining(stuck, jobs=2) == [False, False, True]
+
+    def test_for_a_process_that_ends(self) -> None:
+        """Of the other chunks each has the model that it has in one process."""
+        assert abstaining(ends_its_process, jobs=2) == [False, False, True]
+        assert abstaining(ends_its_process, jobs=2, place=0) == [True, False, False]
 
     def test_but_for_an_interrupt(self) -> None:
         def interrupted(rows: Any, labels: Any) -> Any:
@@ -246,10 +258,10 @@ class TestNothingRaises:
             Ensemble.fit(interrupted, (ROWS, LABELS), 3, "slots", progress=False)
 
 
-def abstaining(learner: Any, jobs: int = 1) -> list[bool]:
-    """Which of three models abstain, where the third has a row of sevens."""
+def abstaining(learner: Any, jobs: int = 1, place: int = 2) -> list[bool]:
+    """Which of three models abstain, where the third has a row of sevens, or the one at `place`."""
     rows = ROWS.copy()
-    rows[2] = 7
+    rows[place] = 7
     fitted = Ensemble.fit(learner, (rows, LABELS), 3, "slots", jobs=jobs, progress=False)
     return [set(row) == {-1} for row in votes_of(fitted, queries_of(fitted, ASKED)).tolist()]
 

@@ -15,7 +15,9 @@ Ensemble(...)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import BrokenExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn, Self
 
@@ -35,7 +37,7 @@ from dpledger.mechanisms.stability.ensembles.learners import (
     unpacked,
     voted,
 )
-from dpledger.mechanisms.stability.ensembles.rehearsal import rehearse
+from dpledger.mechanisms.stability.ensembles.rehearsal import Chunk, rehearse
 from dpledger.mechanisms.stability.ensembles.votes import MOST_CLASSES
 from dpledger.mechanisms.units import ByUnit, Units
 from dpledger.process import Home
@@ -125,10 +127,10 @@ class Ensemble:
         `missing`: how entries are read (`forms`). `jobs`: processes, through joblib. `entropy`: where random chunks are
         drawn from (default: the operating system); a seeded one is refused, unless it is called `unsafe_entropy`.
 
-        A chunk that is empty, or whose learner fails, has a model that abstains: nothing here raises because of a row
-        (`try_learner` lets a learner say on made-up rows what is wrong).
+        A chunk that is empty, or whose learner fails or ends its worker process, has a model that abstains: nothing
+        here raises because of a row (`try_learner` lets a learner say on made-up rows what is wrong).
         Raises ParameterError for bad parameters and containers, and for a learner that cannot be copied, whose chunks
-        share something, or that fails on all made-up rows; joblib's own error where a worker process dies.
+        share something, or that fails on all made-up rows.
         Assumes: the learner keeps nothing from one chunk to the next in a way that no made-up rows show (a file, a
         server); nothing that it holds was computed of the private rows.
         """
@@ -285,8 +287,8 @@ def _train(
     order = np.argsort(seat, kind="stable")
     ends = np.searchsorted(seat[order], np.arange(chunks + 1))
 
-    def tasks() -> Iterator[tuple[int, tuple[Any, ...]]]:
-        for number in range(chunks):
+    def tasks(start: int = 0) -> Iterator[tuple[int, Chunk]]:
+        for number in range(start, chunks):
             yield number, data.rows(order[ends[number] : ends[number + 1]])
 
     models: list[Predict | None] = []
@@ -296,10 +298,29 @@ def _train(
                 models.append(work.model(chunk, number))
                 advance(1)
         else:
-            from joblib import Parallel, delayed  # here: it takes its time, and may not be needed
-
-            each = (delayed(work.packed)(chunk, number) for number, chunk in tasks())
-            for number, found in enumerate(Parallel(n_jobs=jobs, return_as="generator")(each)):
+            for number, found in enumerate(_in_workers(work, tasks, jobs)):
                 models.append(unpacked(found, number=number))
                 advance(1)
     return tuple(models)
+
+
+def _in_workers(work: Work, tasks: Callable[[int], Iterator[tuple[int, Chunk]]], jobs: int) -> Iterator[bytes | None]:
+    """The model of each chunk, in order, from worker processes; none of a chunk of which a process dies, since one row
+    may be why: then each of those that are left is fitted in a process of its own."""
+    from joblib import Parallel, delayed  # here: it takes its time, and may not be needed
+
+    def found(numbered: Iterable[tuple[int, Chunk]]) -> Iterator[bytes | None]:
+        each = (delayed(work.packed)(chunk, number) for number, chunk in numbered)
+        yield from Parallel(n_jobs=jobs, return_as="generator")(each)
+
+    done = 0
+    with suppress(BrokenExecutor):
+        for model in found(tasks(0)):
+            yield model
+            done += 1
+        return
+    for one in tasks(done):
+        model = None
+        with suppress(BrokenExecutor):
+            [model] = found([one])
+        yield model

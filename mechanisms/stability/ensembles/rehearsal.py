@@ -63,9 +63,10 @@ from dpledger.mechanisms.stability.ensembles.votes import MOST_CLASSES
 from dpledger.mechanisms.units import Units
 from dpledger.process import Home
 
-__all__ = ["rehearse", "try_learner"]
+__all__ = ["Chunk", "rehearse", "try_learner"]
 
 Chunk: TypeAlias = tuple[Any, ...]
+"""The rows of a chunk, and their labels, if it has them."""
 _Heard: TypeAlias = Literal["failed", "shared", "alike", "apart"]
 """The learner fits no such chunk; its chunks share something; both models say the same, or each its own."""
 
