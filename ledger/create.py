@@ -45,7 +45,9 @@ def founded(
     signer, recovery = SigningKey.generate(ledger_id), SigningKey.generate(ledger_id)
     with staging.staged(file, "ledger", sqlite.NOTHING_YET, wait=wait) as folder:
         files.require_absent(file)
-        KeyFiles.beside(folder / file.name).save(signer, recovery, passphrase)
+        keys = KeyFiles.beside(folder / file.name)
+        keys.save_private(signer, recovery, passphrase)
+        keys.save_public(signer.public)
         store = sqlite.SQLiteStore.create(folder / file.name)
         try:
             yield Founded(store, signer, recovery.public)
@@ -62,11 +64,11 @@ def founded_in_database(
     *,
     wait: float = 0.0,
 ) -> Iterator[Founded | None]:
-    """The empty ledger at `address`, whose tables are made if they are not there, with the keys beside `keys`; None
-    where a ledger is there already, or another process was first in the body of the context.
+    """The empty ledger at `address`, whose tables are made if they are not there, with the private keys beside `keys`;
+    None where a ledger is there already, or another process was first in the body of the context.
 
     The keys are on the disk before anything is signed. `wait`: as of `founded`. StoreBehind for the keys of a ledger
-    that was used here."""
+    that was begun elsewhere: their public key lies beside them, or it was used here."""
     from dpledger.ledger.stores.postgres import PostgresStore
 
     store = PostgresStore.open_or_create(address)
@@ -75,15 +77,14 @@ def founded_in_database(
         if not store.tail(None).size:
             if keys is None:
                 raise ParameterError("keys", "none", "a path beside which the keys of a new ledger are to lie")
-            signer, recovery = _keys_beside(keys, name, passphrase, wait)
-            is_known = Heads(signer.public.name, warns=False).newest() is not None
-            if not store.tail(None).size:  # after what is remembered was read
-                if is_known:
+            unused = _keys_beside(keys, name, passphrase, wait)
+            if not store.tail(None).size:  # after it was seen whether they are used
+                if unused is None:
                     raise StoreBehind(
-                        f"the keys beside {keys} belong to a ledger that was used here, but {store.name} holds none. "
-                        "Look for its address, or restore the database. Another ledger needs its own keys"
+                        f"the keys beside {keys} belong to a ledger that was begun, but {store.name} holds none. Look "
+                        "for its address, or restore the database. Another ledger needs its own keys: give another path"
                     )
-                made = Founded(store, signer, recovery)
+                made = Founded(store, *unused)
         yield made
     finally:
         store.close()
@@ -91,9 +92,10 @@ def founded_in_database(
 
 def _keys_beside(
     keys: str | os.PathLike[str], name: str | None, passphrase: str | None, wait: float
-) -> tuple[Signer, VerifyingKey]:
+) -> tuple[Signer, VerifyingKey] | None:
     """What will sign in an empty database, and the public half of the recovery key: of the files beside `keys`, as a
-    process left them that died before it began the ledger, or new ones. Another process may be making them."""
+    process left them that died before it began the ledger, or new ones; None where their ledger was begun. Another
+    process may be at it."""
     files, stem = KeyFiles.beside(keys), path_of(keys, "keys").stem
     deadline = time.monotonic() + wait
     while True:
@@ -101,13 +103,16 @@ def _keys_beside(
             files.require_absent()
             ledger_id = new_ledger_id(name if name is not None else _label(stem))
             signer, recovery = SigningKey.generate(ledger_id), SigningKey.generate(ledger_id)
-            files.save(signer, recovery, passphrase)
+            files.save_private(signer, recovery, passphrase)
             return signer, recovery.public
         except ParameterError:
+            if files.public.exists():
+                return None
             is_late = time.monotonic() >= deadline
-            if files.signing.exists() and files.recovery.exists() and (files.public.exists() or is_late):  # the last
+            if is_late and files.signing.exists() and files.recovery.exists():
                 signing = SigningKey.load(files.signing, passphrase=passphrase)
-                return signing, SigningKey.load(files.recovery, passphrase=passphrase).public
+                is_used = Heads(signing.public.name, warns=False).newest() is not None
+                return None if is_used else (signing, SigningKey.load(files.recovery, passphrase=passphrase).public)
             if is_late or not files.signing.exists():
                 raise
             time.sleep(PAUSE_SECONDS)

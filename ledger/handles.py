@@ -91,7 +91,8 @@ class LedgerHandle(Handle):
 
         `path` may be a postgresql:// address (extra `postgres`, docs/team.md). `keys`: for a ledger there, the path
         beside which its keys lie or are written, `<keys>.key` and so on; ParameterError if the ledger exists and its
-        key does not. Without `keys`, the key is in DPLEDGER_KEY, or the ledger is open for reading only.
+        key does not, StoreBehind if the keys are of a ledger and none is there. Without `keys`, the key is in
+        DPLEDGER_KEY, or the ledger is open for reading only.
 
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -103,8 +104,7 @@ class LedgerHandle(Handle):
         if is_address(path):
             book = cls._in_database(path, name, keys, who, passphrase, clock, entropy)
             if book is None:
-                key = None if keys is None else KeyFiles.beside(keys).signing
-                book = cls.open(path, key=key, passphrase=passphrase, clock=clock, entropy=entropy)
+                book = cls._opened_with(path, keys, passphrase, clock, entropy)
             return cls._named(book, name, who, "this address")
         _no_keys(keys)
         file = path_of(path, "ledger")
@@ -160,9 +160,28 @@ class LedgerHandle(Handle):
                 if not _is_begun(address):
                     raise
                 return None  # another process was first: with these keys, or with its own
-        assert keys_at is not None, "a ledger was begun with them"
-        key = KeyFiles.beside(keys_at).signing
-        return cls.open(address, key=key, passphrase=passphrase, clock=clock, entropy=entropy)
+        return cls._opened_with(address, keys_at, passphrase, clock, entropy)
+
+    @classmethod
+    def _opened_with(
+        cls,
+        address: str,
+        keys_at: str | os.PathLike[str] | None,
+        passphrase: Passphrase | None,
+        clock: Clock,
+        entropy: Entropy | None,
+    ) -> Self:
+        """The ledger at `address`, with the keys there, whose public one is written once the ledger is begun."""
+        files = None if keys_at is None else KeyFiles.beside(keys_at)
+        key = None if files is None else files.signing
+        book = cls.open(address, key=key, passphrase=passphrase, clock=clock, entropy=entropy)
+        try:
+            if files is not None and files.recovery.exists():  # where the ledger was begun
+                files.save_public(book.public_key)
+        except BaseException:
+            book.close()
+            raise
+        return book
 
     @classmethod
     def _create(

@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Iterator
+from decimal import Decimal
 from html.parser import HTMLParser
 
 import pytest
 from hypothesis import given, strategies as st
 
 import dpledger as dpl
+from dpledger import errors
 from dpledger.notebooks import grid, summary
 from public_names import public
 
@@ -44,6 +46,13 @@ def shown(book: dpl.Ledger, receipt: dpl.results.Receipt[int]) -> dict[str, obje
         "ReplayResult": dpl.audit_replay(noise, 0, 1),
         "Report": dpl.report(book),
     }
+
+
+def test_a_number_in_a_message_is_written_as_people_write_it() -> None:
+    """A decimal of 100 is kept as 1E+2."""
+    with pytest.raises(dpl.ParameterError, match=r"expected a number above lower, 200, got 100$"):
+        dpl.ClippedMean(epsilon="0.1", lower=200, upper=100)
+    assert errors.shown(Decimal("1E+999999999")) == "1E+999999999"
 
 
 KINDS = (

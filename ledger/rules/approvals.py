@@ -130,7 +130,8 @@ def require(state: State, body: Approved) -> None:
     try:
         check(state, body)
     except VerificationError as error:
-        raise ParameterError("approval", error.reason, "what `dpledger approve` printed for this request") from None
+        got = f"another line ({error.reason})"
+        raise ParameterError("approval", got, "what `dpledger approve` printed for this request") from None
 
 
 def _what(body: Approved) -> str:

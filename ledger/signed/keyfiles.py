@@ -62,25 +62,27 @@ class KeyFiles:
             if path.exists() or path.is_symlink():
                 raise ParameterError("key", str(path), expected)
 
-    def save(self, signer: SigningKey, recovery: SigningKey, passphrase: str | None = None) -> None:
-        """Write all three; the private ones for their owner alone, and locked where a passphrase is given. If one
-        cannot be written, none stays."""
-        written: list[Path] = []
+    def save_private(self, signer: SigningKey, recovery: SigningKey, passphrase: str | None = None) -> None:
+        """Write the two private ones, for their owner alone, and locked where a passphrase is given. If one cannot be
+        written, none stays."""
+        signer.save(self.signing, passphrase=passphrase)
         try:
-            signer.save(self.signing, passphrase=passphrase)
-            written.append(self.signing)
             recovery.save(self.recovery, passphrase=passphrase)
-            written.append(self.recovery)
-            with self.public.open("x", encoding="ascii") as file:
-                written.append(self.public)
-                file.write(signer.public.text + "\n")
-        except BaseException as error:
-            for path in written:
-                path.unlink(missing_ok=True)
-            if isinstance(error, OSError):
-                expected = f"a path that can be written ({error.strerror})"
-                raise ParameterError("key", str(self.public), expected) from None
+        except BaseException:
+            self.signing.unlink(missing_ok=True)
             raise
+
+    def save_public(self, key: VerifyingKey) -> None:
+        """Write the public one, unless it is there. Last: it says that the ledger of these keys was begun."""
+        try:
+            with self.public.open("x", encoding="ascii") as file:
+                file.write(key.text + "\n")
+        except FileExistsError:
+            return
+        except OSError as error:
+            self.public.unlink(missing_ok=True)
+            expected = f"a path that can be written ({error.strerror})"
+            raise ParameterError("key", str(self.public), expected) from None
 
     def find(
         self, given: Signer | str | os.PathLike[str] | None, passphrase: Passphrase | None = None

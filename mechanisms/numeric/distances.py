@@ -29,9 +29,9 @@ _MOST_STEPS = 2**52  # so that a value in steps is an exact float
 def check_range(lower: Decimal, upper: Decimal, missing: Decimal) -> None:
     """Raise ParameterError unless lower < upper and `missing` is between them."""
     if lower >= upper:
-        raise ParameterError("upper", str(upper), f"a number above lower, {lower}")
+        raise ParameterError("upper", upper, f"a number above lower, {text(lower)}")
     if not lower <= missing <= upper:
-        raise ParameterError("missing", str(missing), "a number between lower and upper")
+        raise ParameterError("missing", missing, "a number between lower and upper")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

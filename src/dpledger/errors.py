@@ -74,6 +74,7 @@ __all__ = [
 ]
 
 LONGEST = 120  # characters of what was given, in a message
+MOST_DIGITS = 20  # before or after the point, of a number that is written without an exponent
 LONGEST_FIELD = 600  # it may begin with the path of a file
 
 
@@ -388,7 +389,8 @@ def _is_scalar(value: object) -> bool:
 def _written(value: object) -> str:
     try:
         if isinstance(value, Decimal):
-            return _line(str(value))
+            is_short = value.is_finite() and abs(value.adjusted()) < MOST_DIGITS
+            return _line(format(value, "f" if is_short else ""))
         return _line(repr(value[: LONGEST + 1] if isinstance(value, str) else value))
     except Exception:  # a number too long to be written, or the object's own code
         return _line(type(value).__name__)

@@ -488,6 +488,10 @@ def test_declaring_the_words_of_the_sample_is_told(run: Run, ledger: Path, tmp_p
     assert done.exit_code == 0
     assert "copied word for word from the sample file, which is about nobody: intended_use" in done.stdout
     assert json.loads(run("declare", str(ledger), "said.yaml", "--json").stdout)["of_the_sample"] == ["intended_use"]
+    sample = Path(__file__).parents[2] / "examples" / "declarations.yaml"
+    (tmp_path / "all.yaml").write_text(sample.read_text().replace("patients-2026", "patients"))
+    (line,) = (line for line in run("declare", str(ledger), "all.yaml").stdout.splitlines() if "copied word" in line)
+    assert (line.count(", "), line.endswith(" and 36 more")) == (8, True)
 
 
 def test_a_registrys_entry_is_written(run: Run, ledger: Path, tmp_path: Path) -> None:

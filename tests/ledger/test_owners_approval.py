@@ -92,7 +92,7 @@ def test_a_scope_that_is_there_needs_no_approval() -> None:
 def test_an_approval_is_for_what_was_asked(other: dict[str, Any]) -> None:
     book = owned()
     approval = approvals.approval_of(request(book), OWNER)
-    with pytest.raises(dpl.ParameterError, match="approval: expected what `dpledger approve` printed"):
+    with pytest.raises(dpl.ParameterError, match=r"printed for this request, got another line \(the approval is not"):
         book.scope("s", **{**RULES, **other}, approval=approval)
     with pytest.raises(dpl.ParameterError, match="approval"):
         book.scope("t", **RULES, approval=approval)

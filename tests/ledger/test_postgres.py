@@ -413,35 +413,57 @@ def test_a_script_runs_twice_on_an_address(server: Server, tmp_path: Path, monke
     assert not (tmp_path / "other.key").exists()
 
 
-def save_keys(keys: Path) -> None:
-    """The keys of a ledger that nobody has begun."""
+def save_keys(keys: Path) -> SigningKey:
+    """The private keys of a ledger that nobody has begun, and the one that signs."""
     name = new_ledger_id("clinic")
-    KeyFiles.beside(keys).save(SigningKey.generate(name), SigningKey.generate(name))
+    signer = SigningKey.generate(name)
+    KeyFiles.beside(keys).save_private(signer, SigningKey.generate(name))
+    return signer
 
 
-def test_the_keys_of_a_ledger_that_was_used_here_begin_no_second_one(server: Server, tmp_path: Path) -> None:
-    """At an address that was mistyped, or where the tables are gone, its budgets would be there once more."""
+@pytest.mark.parametrize("left", [("key", "recovery.key", "pub"), ("key", "recovery.key"), ("key", "pub")])
+def test_the_keys_of_a_ledger_that_was_begun_begin_no_second_one(
+    server: Server, tmp_path: Path, left: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At an address that was mistyped, or where the tables are gone, its budgets would be there once more. So it is on
+    a machine that never saw the ledger, by the public key beside them, and by what is remembered where that is gone."""
+    monkeypatch.setattr("dpledger.ledger.handles.WAIT_SECONDS", 0.1)
     Ledger.open_or_create(server.address(), keys=tmp_path / "clinic").close()
+    for suffix in {"key", "recovery.key", "pub"} - {*left}:
+        (tmp_path / f"clinic.{suffix}").unlink()
+    if "pub" in left:
+        monkeypatch.setattr("dpledger.ledger.create.Heads.newest", lambda _: None)
     empty = server.address()
-    with pytest.raises(StoreBehind, match="Another ledger needs its own keys"):
-        Ledger.open_or_create(empty, keys=tmp_path / "clinic")
+    for opened in (Ledger.open_or_create, Ledger.create):
+        with pytest.raises(StoreBehind, match="Another ledger needs its own keys: give another path"):
+            opened(empty, keys=tmp_path / "clinic")
     store = PostgresStore.open(empty)
     assert store.tail(None).size == 0
     store.close()
 
 
-@pytest.mark.parametrize("left", [("key", "recovery.key", "pub"), ("key", "recovery.key")])
 def test_who_died_before_the_first_entry_is_followed_under_the_same_keys(
-    server: Server, tmp_path: Path, left: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dpledger.ledger.handles.WAIT_SECONDS", 0.1)  # for who makes the rest of the keys
     address, keys = server.address(), tmp_path / "clinic"
-    save_keys(keys)
-    for suffix in {"key", "recovery.key", "pub"} - {*left}:
-        (tmp_path / f"clinic.{suffix}").unlink()
+    signer = save_keys(keys)
     PostgresStore.create(address).close()
     with Ledger.open_or_create(address, keys=keys) as book:
-        assert book.public_key == SigningKey.load(tmp_path / "clinic.key").public
+        assert book.public_key == signer.public
+
+
+def test_who_died_after_the_first_entry_is_followed_by_the_public_key(server: Server, tmp_path: Path) -> None:
+    address, public = server.address(), tmp_path / "clinic.pub"
+    Ledger.open_or_create(address, keys=tmp_path / "clinic").close()
+    told = public.read_text()
+    public.unlink()
+    Ledger.open_or_create(address, keys=tmp_path / "clinic").close()
+    assert public.read_text() == told
+    public.unlink()
+    (tmp_path / "clinic.recovery.key").unlink()  # as with an analyst, who has the signing key alone
+    Ledger.open_or_create(address, keys=tmp_path / "clinic").close()
+    assert not public.exists()
 
 
 def test_of_processes_that_come_at_once_one_begins_the_ledger(server: Server, tmp_path: Path) -> None:
@@ -453,12 +475,13 @@ def test_of_processes_that_come_at_once_one_begins_the_ledger(server: Server, tm
         book.close()
 
 
-def test_an_owner_that_cannot_be_is_refused(server: Server, tmp_path: Path) -> None:
+def test_an_owner_that_cannot_be_is_refused(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The key that signs would approve what it writes: told as it is, not as a ledger that is not there."""
+    monkeypatch.setattr("dpledger.ledger.handles.WAIT_SECONDS", 0.1)
     address, keys = server.address(), tmp_path / "clinic"
-    save_keys(keys)
+    signer = save_keys(keys)
     with pytest.raises(VerificationError, match="two keys are two secrets"):
-        Ledger.open_or_create(address, keys=keys, owner=tmp_path / "clinic.pub")
+        Ledger.open_or_create(address, keys=keys, owner=signer.public)
 
 
 def test_what_is_no_ledger_is_told(server: Server) -> None:

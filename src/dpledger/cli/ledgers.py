@@ -66,6 +66,7 @@ def init(
             voice.say(f"  {files.recovery}   revokes a stolen signing key; move it offline now")
             if witnesses is not None:
                 voice.say(f"  each witness has to allow it: dpledger witness allow WITNESS {files.public}")
+            voice.say("  next: open a budget in Python (docs/start.md, 2)")
             voice.give({"ledger": ledger, "id": book.id, "public_key": book.public_key.text})
 
 

@@ -49,10 +49,8 @@ STATEMENT = ".intoto.json"  # after a file's name, where `dpledger attest` puts 
 REPORTS = (".html", ".json", ".md", ".yaml", ".pdf")
 NOT_ALL = 3  # the exit status where what was verified holds, and not all was, or entries are missing or untrusted
 MOST_SECONDS = 3600.0  # that the prices of a record may take, unless a command is told otherwise
-COSIGNED = (
-    "a cosigned checkpoint, from a witness or from the team (dpledger witness ask): too few of the witnesses that you "
-    "trust cosigned the record's own"
-)
+COSIGNED = "a cosigned checkpoint, from a witness or from the team (dpledger witness ask)"
+OWN = "none, and too few of the witnesses that you trust cosigned the record's own"
 BEGINNING = 16  # bytes of a file, by which an envelope and a proof are told from a ledger
 
 
@@ -205,7 +203,7 @@ def verified(
         if witness is not None:
             policy = read_policy(witness)
             if not kept and not seen.is_cosigned(signed.head, policy):
-                raise ParameterError("since", "none", COSIGNED)
+                raise ParameterError("since", OWN, COSIGNED)
             cosigned.append(seen.read_cosigned(kept[0] if kept else signed.head, policy))
         with bar("verifying", checkpoint.parse_unverified(signed.head)[0].size) as advance:
             if quick:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["declare", "report"]
 
+MOST_NAMED = 8  # items, in a line
+
 
 def report(
     source: records.Record,
@@ -154,7 +156,9 @@ def declare(
             f"{len(entries)} declared, in {ledger}" if entries else ("nothing new: the ledger holds all of it already")
         )
         if copied:
-            voice.say(f"  copied word for word from the sample file, which is about nobody: {', '.join(copied)}")
+            more = f" and {len(copied) - MOST_NAMED} more" if len(copied) > MOST_NAMED else ""
+            named = ", ".join(copied[:MOST_NAMED]) + more
+            voice.say(f"  copied word for word from the sample file, which is about nobody: {named}")
             voice.say("  the report says so beside them; write your own words and declare the file again")
         for one, form in unread.items():
             voice.say(f"  {one.item}: the report looks for {form}; it cannot read {shown(one.text)}")
