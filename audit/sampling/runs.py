@@ -249,8 +249,9 @@ def joined(pieces: Iterable[T | None]) -> T | None:
 class Runs:
     """The runs of one audit, in the process that asks for them. What its author is told, each None where there is
     nothing to say: `altered`, that the mechanism wrote into its data; `alone`, why all runs are in this process
-    although workers were asked for; `unseeded`, after a `probe`, that equal seeds give other outputs. `starts`: for
-    `dependence`, of each side the runs with which a worker, or a batch, began.
+    although workers were asked for; `unseeded`, after a `probe`, that equal seeds give other outputs; `untyped`, that
+    arrays of many runs were of other types on the two sides. `starts`: for `dependence`, of each side the runs with
+    which a worker, or a batch, began.
 
     Runs are of copies of the data: the caller's own are never given away, unless they cannot be copied."""
 
@@ -265,6 +266,7 @@ class Runs:
         self.altered: str | None = None
         self.alone: str | None = None
         self.unseeded: str | None = None
+        self.untyped: str | None = None
         self.starts: tuple[list[int], list[int]] = ([], [])
         self._each: float | None = None  # seconds of a run, as measured
 
@@ -280,6 +282,11 @@ class Runs:
         assert drawn.left is not None
         assert drawn.right is not None
         return drawn.left, drawn.right
+
+    @property
+    def told(self) -> tuple[str | None, ...]:
+        """What the author of the mechanism is told."""
+        return self.unseeded, self.altered, self.alone, self.untyped
 
     def probe(self, most: int = PROBES) -> tuple[list[object], list[object]]:
         """The outputs of a few runs of each side, as the mechanism gave them, and of what raised the exception as well.
