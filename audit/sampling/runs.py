@@ -42,6 +42,7 @@ LOOP = 2_048  # runs of both sides in a piece, where each is a call
 MOST_NUMBERS = 2**24  # of a piece's outputs together: 128 MiB
 PIECE = 0.25  # seconds that a piece takes at least, where runs are fast
 HERE = 0.05  # seconds of runs that are not worth another process
+STARTING = 20  # times as many, where it is not started yet: that takes seconds
 SIDES = tuple(Side)
 PROBED = 2**60  # the number from which runs count that count for nothing
 PROBES = 64  # runs of each side that are tried first
@@ -269,6 +270,7 @@ class Runs:
         self.untyped: str | None = None
         self.starts: tuple[list[int], list[int]] = ([], [])
         self._each: float | None = None  # seconds of a run, as measured
+        self._have_started = False  # workers
 
     def block(self, first: int, pairs: int, read: Callable[[Any], T], *, jobs: int, advance: Advance) -> tuple[T, T]:
         """Runs `first` to `first + pairs` of each side: what `read` makes of their outcomes, added up in run order.
@@ -316,6 +318,7 @@ class Runs:
         if workers == 1 or len(pieces) == 1:
             results: Iterable[DrawnPieces[T]] = map(work, pieces)
         else:
+            self._have_started = True
             results = _in_workers(work, pieces, jobs)
         drawn: DrawnPieces[T] | None = None
         for piece, one in zip(pieces, results, strict=True):
@@ -328,7 +331,8 @@ class Runs:
 
     def _workers(self, runs: int, jobs: int) -> int:
         """How many processes draw so many runs."""
-        if jobs == 1 or has_turn() or (self._each is not None and runs * self._each < HERE):
+        least = HERE if self._have_started else STARTING * HERE
+        if jobs == 1 or has_turn() or (self._each is not None and runs * self._each < least):
             return 1
         if not self._travels:
             return 1
