@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+
+import numpy as np
 
 from dpledger.audit.course.blocks import Course, Limits, Read, Seen, width_of
 from dpledger.audit.course.journal import Journal
 from dpledger.audit.course.recorded import EarlierBlocks, Recording, losses_kept
 from dpledger.audit.outcomes import Floats, Outcomes, Raised, encode
 from dpledger.audit.sampling import PROBED, Runs, digest
-from dpledger.audit.sampling.ways import all_raised
+from dpledger.audit.sampling.ways import Batched, Samples, all_raised
 from dpledger.audit.strata import Stated
 from dpledger.audit.tested.claims import AuditTarget
 from dpledger.errors import ParameterError
@@ -80,9 +83,25 @@ def try_first(runs: Runs) -> str | None:
         called = f"one that can be called as {runs.plan.sampler.call}"
         raise ParameterError("mechanism", given, called) from first.error
     _check_width(width_of(encode(shown)))
+    runs.untyped = _untyped(left, right) if isinstance(runs.plan.sampler, Batched | Samples) else None
     pair = encode([left[0], right[0]])  # how many more were tried depends on time, and what is drawn must not
     runs.plan = replace(runs.plan, width=width_of(pair))
     return None if runs.unseeded else digest(pair).hex()
+
+
+def _untyped(left: Sequence[object], right: Sequence[object]) -> str | None:
+    """That the arrays of both sides were of other numbers, which is a function of all runs in them."""
+    ours, theirs = (
+        {one.dtype.name for one in side if isinstance(one, np.ndarray | np.generic) and one.dtype.kind in "biufc"}
+        for side in (left, right)
+    )
+    if ours == theirs:
+        return None
+    names = " and ".join(sorted(ours | theirs))
+    return (
+        f"arrays of many runs were of other types on the two sides ({names}). What they hold is compared, and their "
+        "type is not: if those who read an answer see its type, audit single runs, f(data, rng)"
+    )
 
 
 def _check_width(width: int) -> None:

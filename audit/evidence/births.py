@@ -29,15 +29,15 @@ Learn = Callable[[Outcomes, Outcomes], Score | None]
 @dataclass(slots=True, eq=False)
 class Births:
     """`propose`: the scores that a window of past runs of both sides suggests; `learn`: one more, trained on the older
-    half of a window. `window`: outcomes of either side that are kept whole. `left_for`: of the error budget, what is
-    reserved for scores born later, primary or not."""
+    half of a window. `window`: outcomes of either side that are kept whole; `kept`: these. `left_for`: of the error
+    budget, what is reserved for scores born later, primary or not."""
 
     claim: Claim
     propose: Propose
     learn: Learn | None
     window: int
     left_for: dict[bool, Fraction] = field(default_factory=lambda: {True: PRIMARY, False: 1 - PRIMARY - LEADER})
-    _kept: tuple[Outcomes, Outcomes] | None = None
+    kept: tuple[Outcomes, Outcomes] | None = None
     _born_at: int = 0
     _fitted_to: int = 0  # runs a side, at most
 
@@ -60,22 +60,22 @@ class Births:
         if not left.kept:
             return
         new = (joined(left.kept), joined(right.kept))
-        if self._kept is not None and pairs < self.window:
-            new = (joined((self._kept[0], new[0])), joined((self._kept[1], new[1])))
-        self._kept = new
+        if self.kept is not None and pairs < self.window:
+            new = (joined((self.kept[0], new[0])), joined((self.kept[1], new[1])))
+        self.kept = new
 
     def bear(self, tracks: list[Track], pairs: int, followed: float) -> None:
         """Add new scores to the tracks, where they are due. `followed`: what a unit of what was reserved for them came
         to, as a logarithm. A score that is fitted to more past runs than ever takes the place of the one before it,
         with its wealth: an arm may change its mind before each block."""
-        if self._kept is None or not self.are_due(pairs):
+        if self.kept is None or not self.are_due(pairs):
             return
-        grows = len(self._kept[0]) > self._fitted_to
-        self._born_at, self._fitted_to = pairs, max(self._fitted_to, len(self._kept[0]))
-        proposed = [(score, self._kept) for score in dict.fromkeys(self.propose(*self._kept))]
+        grows = len(self.kept[0]) > self._fitted_to
+        self._born_at, self._fitted_to = pairs, max(self._fitted_to, len(self.kept[0]))
+        proposed = [(score, self.kept) for score in dict.fromkeys(self.propose(*self.kept))]
         if self.learn is not None:
             halves = [
-                (side.where(slice(0, len(side) // 2)), side.where(slice(len(side) // 2, None))) for side in self._kept
+                (side.where(slice(0, len(side) // 2)), side.where(slice(len(side) // 2, None))) for side in self.kept
             ]
             learned = self.learn(halves[0][0], halves[1][0])
             proposed += [] if learned is None else [(learned, (halves[0][1], halves[1][1]))]

@@ -9,7 +9,7 @@ Statement and proof: docs/proofs/audit.md 5 and 6.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -19,7 +19,7 @@ from dpledger.audit.evidence.bets import bets_on, plausible
 from dpledger.audit.evidence.births import LEADER, WINDOW, Births, Learn, Propose
 from dpledger.audit.evidence.chain import ClaimChain, grid_of
 from dpledger.audit.evidence.edges import Claim, StrataClaim, pure_or_approx
-from dpledger.audit.evidence.power import Detectable, as_gaussian, least_event, least_stretch, needed
+from dpledger.audit.evidence.power import Detectable, MassEstimate, least_epsilon, least_event, needed
 from dpledger.audit.evidence.reading import Bet, Block, NextBlock, Reading
 from dpledger.audit.evidence.tracks import Estimate, Track, estimates
 from dpledger.audit.outcomes.structure import Floats
@@ -36,6 +36,7 @@ FOLLOWED = 16  # arms whose wealth is followed pair by pair; the others count as
 LED = 4  # arms over which the leader spreads a block at most
 ASIDE = -1.0  # nats of past gain that are worth as much as not to bet
 NEAR = 2.0  # nats by which the wealth of the score that is shown may be less than the largest
+OFTEN = 8  # runs of both sides that give each value of a score without a tail
 LIVELY = 16  # scores beside the primary ones that are counted in blocks that are looked at when they end
 
 
@@ -385,30 +386,23 @@ class Engine:
         nats = needed(float(self.alpha)) / self.pairs
         found = estimates(self._tracks, set())
         primary = [one for one in found if self._tracks[one[0]].score.primary] or found
-        return Detectable(self._stretched(primary, nats), least_event(self.claim, nats))
+        runs = self.pairs * min(self.sizes)
+        shown = [self._shown(one) for one in primary]
+        has_tail = not self._has_no_tail(primary)
+        stretched = least_epsilon(self.claim, shown, self._delta, nats, runs=runs, has_tail=has_tail)
+        return Detectable(stretched, least_event(self.claim, nats))
 
-    def _stretched(self, found: Sequence[Estimate], nats: float) -> float | None:
-        """The true epsilon of estimates that are stretched until they are refuted: at delta 0 the least. Elsewhere the
-        largest, of those that tell every cell apart: a few cells show no tail, so they would tell an epsilon of less
-        than any mechanism has that looks like that. A delta below one run is what no cell shows: a claimed curve says
-        how a tail goes on, a claim of one point says nothing. Source: docs/proofs/audit.md 6."""
-        if not self._delta:
-            return min((plausible(*pair, 0.0) for pair in self._alternatives(found, nats)), default=None)
-        seen = self._delta * self.pairs * min(self.sizes) >= 1
-        if not seen and not self.claim.is_curve:
-            return None
-        whole = [one for one in found if not self._tracks[one[0]].arms[one[1]].cells]
-        told = (
-            plausible(*pair, self._delta) if seen else as_gaussian(*pair, self._delta)
-            for pair in self._alternatives(whole, nats)
-        )
-        return max(told, default=None)
+    def _shown(self, estimate: Estimate) -> MassEstimate:
+        place, arm, p, q = estimate
+        track = self._tracks[place]
+        strata = np.repeat(np.arange(track.strata), track.cells) if isinstance(self.claim, StrataClaim) else None
+        return MassEstimate(p, q, strata, is_whole=not track.arms[arm].cells)
 
-    def _alternatives(self, found: Sequence[Estimate], nats: float) -> Iterator[tuple[Floats, Floats]]:
-        """Estimates, stretched until they are refuted; those that never are are left out."""
-        for place, _, p, q in found:
-            track = self._tracks[place]
-            strata = np.repeat(np.arange(track.strata), track.cells) if isinstance(self.claim, StrataClaim) else None
-            stretched = least_stretch(self.claim, p, q, strata, nats)
-            if stretched is not None:
-                yield stretched
+    def _has_no_tail(self, found: Sequence[Estimate]) -> bool:
+        """Whether several runs gave each value of their scores: where values are rare, rarer ones follow."""
+        seen = self.births.kept
+        scores = {self._tracks[place].score for place, *_ in found}
+        if seen is None or not scores:
+            return False
+        values = (np.concatenate([score.of(side) for side in seen]) for score in scores)
+        return all(np.unique(one, return_counts=True)[1].min() >= OFTEN for one in values)

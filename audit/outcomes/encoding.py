@@ -66,7 +66,9 @@ def encode(outputs: Outputs | Iterable[object]) -> Outcomes:
     """The outcomes of `outputs`, one run an item.
 
     What a run is read as is a function of that run alone: whatever runs stand beside it and however they are cut into
-    chunks, its numbers and labels are the same. Limits (4,096 parts, 12 levels) are counted in each run by itself."""
+    chunks, its numbers and labels are the same. So of an array that holds many runs only the values are read, and not
+    its dtype, which all of them decide together: an item that is too large for int32, a text of six letters, a NaN.
+    Limits (4,096 parts, 12 levels) are counted in each run by itself."""
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # an output's own code may warn
         if not isinstance(outputs, (np.ndarray, list, tuple)):
@@ -75,12 +77,26 @@ def encode(outputs: Outputs | Iterable[object]) -> Outcomes:
             return _of_list(list(outputs))
         batch = np.asarray(outputs if outputs.ndim else outputs.reshape(1))
         if batch.dtype.kind == "O" and batch.ndim == 1:
-            return _of_list(batch.tolist())
+            return _of_list(list(map(_by_value, batch.tolist())))
         found = _Walk(len(batch))
         if len(batch):
-            plain = batch.dtype == np.float64 and batch.ndim == 1
-            found.array(ROOT, batch, None, "" if plain else _type_and_shape(batch.dtype, batch.shape[1:]))
+            found.array(ROOT, batch, None, _read_as(batch), typed=False)
         return found.outcomes()
+
+
+def _by_value(item: object) -> object:
+    """A number of an array of objects as it would stand in an array of numbers, where a double holds it."""
+    return float(item) if type(item) in PLAIN and not abs(item) > EXACT else item  # type: ignore[arg-type]
+
+
+def _read_as(batch: npt.NDArray[Any]) -> str:
+    """The shape of the runs of an array, and what their values are read as, whatever its dtype is."""
+    if batch.dtype.names:
+        return "record"
+    if batch.dtype.kind in "biufUS" and batch.ndim == 1:
+        return ""  # numbers and texts, which say themselves that they are texts
+    kinds = dict.fromkeys("biuf", np.dtype(np.float64)) | {"c": np.dtype(np.complex128)}
+    return _type_and_shape(kinds.get(batch.dtype.kind, batch.dtype.newbyteorder("=")), batch.shape[1:])
 
 
 def _batch(outputs: Any) -> Outputs:
@@ -341,8 +357,11 @@ class _Walk:
             for place, key in enumerate(keys[:MOST_PARTS]):
                 self.column(f"{path}[{key}]", [item[place] for item in values], at, "", depth + 1)
 
-    def array(self, path: str, batch: npt.NDArray[Any], rows: Rows, label: str, depth: int = 0) -> None:
-        """Arrays of one type and shape: batch[runs, ...]. `label`: what stands for their type and shape."""
+    def array(
+        self, path: str, batch: npt.NDArray[Any], rows: Rows, label: str, depth: int = 0, *, typed: bool = True
+    ) -> None:
+        """Arrays of one type and shape: batch[runs, ...]. `label`: what stands for their type and shape. `typed`:
+        whether the type is theirs, and not that of the whole batch."""
         kind, shape = batch.dtype.kind, batch.shape[1:]
         if shape and (kind in "iubfcmM" or batch.dtype.names):  # else it is read as a list, which has its own length
             self.put(f"len({path})", rows, np.full((len(batch), 1), float(shape[0])))
@@ -366,11 +385,12 @@ class _Walk:
             self.put(path, rows, None, label)
             for field, word in zip(batch.dtype.names, key_words(batch.dtype.names), strict=True):
                 part = batch[field]
-                self.array(f"{path}[{word}]", part, rows, _type_and_shape(part.dtype, part.shape[1:]), depth + 1)
+                inner = _type_and_shape(part.dtype, part.shape[1:]) if typed else _read_as(part)
+                self.array(f"{path}[{word}]", part, rows, inner, depth + 1, typed=typed)
         elif shape:
             self._lists(path, flat.tolist(), rows, f"{label} as list of ", depth + 1)
         else:
-            self.column(path, batch.tolist(), rows, f"{label} ", depth + 1)
+            self.column(path, batch.tolist(), rows, f"{label} ".lstrip(), depth + 1)
 
     def _rounding(self, path: str, left_over: npt.NDArray[np.floating[Any]], rows: Rows) -> None:
         """What doubles leave out of longer numbers, where they do."""

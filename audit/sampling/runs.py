@@ -42,6 +42,7 @@ LOOP = 2_048  # runs of both sides in a piece, where each is a call
 MOST_NUMBERS = 2**24  # of a piece's outputs together: 128 MiB
 PIECE = 0.25  # seconds that a piece takes at least, where runs are fast
 HERE = 0.05  # seconds of runs that are not worth another process
+STARTING = 20  # times as many, where it is not started yet: that takes seconds
 SIDES = tuple(Side)
 PROBED = 2**60  # the number from which runs count that count for nothing
 PROBES = 64  # runs of each side that are tried first
@@ -249,8 +250,9 @@ def joined(pieces: Iterable[T | None]) -> T | None:
 class Runs:
     """The runs of one audit, in the process that asks for them. What its author is told, each None where there is
     nothing to say: `altered`, that the mechanism wrote into its data; `alone`, why all runs are in this process
-    although workers were asked for; `unseeded`, after a `probe`, that equal seeds give other outputs. `starts`: for
-    `dependence`, of each side the runs with which a worker, or a batch, began.
+    although workers were asked for; `unseeded`, after a `probe`, that equal seeds give other outputs; `untyped`, that
+    arrays of many runs were of other types on the two sides. `starts`: for `dependence`, of each side the runs with
+    which a worker, or a batch, began.
 
     Runs are of copies of the data: the caller's own are never given away, unless they cannot be copied."""
 
@@ -265,8 +267,10 @@ class Runs:
         self.altered: str | None = None
         self.alone: str | None = None
         self.unseeded: str | None = None
+        self.untyped: str | None = None
         self.starts: tuple[list[int], list[int]] = ([], [])
         self._each: float | None = None  # seconds of a run, as measured
+        self._have_started = False  # workers
 
     def block(self, first: int, pairs: int, read: Callable[[Any], T], *, jobs: int, advance: Advance) -> tuple[T, T]:
         """Runs `first` to `first + pairs` of each side: what `read` makes of their outcomes, added up in run order.
@@ -280,6 +284,11 @@ class Runs:
         assert drawn.left is not None
         assert drawn.right is not None
         return drawn.left, drawn.right
+
+    @property
+    def told(self) -> tuple[str | None, ...]:
+        """What the author of the mechanism is told."""
+        return self.unseeded, self.altered, self.alone, self.untyped
 
     def probe(self, most: int = PROBES) -> tuple[list[object], list[object]]:
         """The outputs of a few runs of each side, as the mechanism gave them, and of what raised the exception as well.
@@ -309,6 +318,7 @@ class Runs:
         if workers == 1 or len(pieces) == 1:
             results: Iterable[DrawnPieces[T]] = map(work, pieces)
         else:
+            self._have_started = True
             results = _in_workers(work, pieces, jobs)
         drawn: DrawnPieces[T] | None = None
         for piece, one in zip(pieces, results, strict=True):
@@ -321,7 +331,8 @@ class Runs:
 
     def _workers(self, runs: int, jobs: int) -> int:
         """How many processes draw so many runs."""
-        if jobs == 1 or has_turn() or (self._each is not None and runs * self._each < HERE):
+        least = HERE if self._have_started else STARTING * HERE
+        if jobs == 1 or has_turn() or (self._each is not None and runs * self._each < least):
             return 1
         if not self._travels:
             return 1

@@ -16,7 +16,7 @@ from audit_oracles import at_most_so_often
 from dpledger.audit.evidence.bets import plausible
 from dpledger.audit.evidence.chain import ClaimChain, grid_of
 from dpledger.audit.evidence.edges import Claim, Regions, StrataClaim, pure_or_approx
-from dpledger.audit.evidence.power import needed
+from dpledger.audit.evidence.power import least_stretch, needed
 from dpledger.audit.evidence.projection import project
 from dpledger.audit.evidence.reading import Reading, hedged
 from dpledger.audit.evidence.tracks import estimates
@@ -353,7 +353,8 @@ def of_shift(mu: float, delta: float) -> Case:
 def least_of_all(engine: Engine) -> float:
     """The power by a rule that takes the least epsilon of all estimates: that of four cells, which have no tail."""
     nats = needed(float(engine.alpha)) / engine.pairs
-    return min(plausible(*pair, 0.01) for pair in engine._alternatives(estimates(engine._tracks, set()), nats))
+    found = (least_stretch(engine.claim, p, q, None, nats) for *_, p, q in estimates(engine._tracks, set()))
+    return min(plausible(*pair, 0.01) for pair in found if pair is not None)
 
 
 def test_power_at_a_delta_is_what_is_found() -> None:
@@ -381,3 +382,26 @@ def test_of_a_delta_that_no_run_shows_one_point_has_no_power_and_a_curve_that_of
     told = audited(curve, 1, 600, stop=False).power().stretched
     assert told is not None
     assert 4.3772 < told < 12
+
+
+def test_of_a_delta_that_no_run_shows_a_few_values_have_the_power_that_is_found() -> None:
+    """There is no tail: each value was given often. Where values are rare, as of whole numbers with a tail, it may be
+    that of a Gaussian, and nobody knows."""
+    claim, point = pure_or_approx(1, 1e-6), (1.0, 1e-6)
+    audits = [
+        audited(Case(response(1, KEEP), response(0, KEEP), claim, point), seed, 600, stop=False) for seed in range(3)
+    ]
+    told = [audit.power().stretched for audit in audits]
+    assert all(epsilon is not None and 1 < epsilon < 2 for epsilon in told)
+
+    def found(epsilon: float) -> int:
+        keep = 1 / (1 + math.exp(-epsilon))
+        case = Case(response(1, keep), response(0, keep), claim, point)
+        return sum(audited(case, 100 + seed, 600).refuted is not None for seed in range(12))
+
+    assert found(float(np.median([epsilon for epsilon in told if epsilon is not None]))) >= 10
+
+    def rounded(centre: int) -> Side:
+        return lambda rng, size: Drawn(centre + np.round(rng.normal(0, 2, size)))
+
+    assert audited(Case(rounded(1), rounded(0), claim, point), 1, 600, stop=False).power().stretched is None

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from dpledger.audit.outcomes import Raised
+from dpledger.audit.sampling import runs as sampled_runs
 from dpledger.audit.sampling.runs import Piece, Runs
 from dpledger.audit.sampling.travel import REPEATS, THREADS, UNSENT
 from dpledger.audit.sampling.ways import Single, Unaided
@@ -26,6 +27,10 @@ pytestmark = pytest.mark.sliced
 def drawn(mechanism: Any, *, jobs: int) -> tuple[Runs, Any]:
     runs = Runs(Single(mechanism), 0.0, 1.0, seed=3, encode=list)
     return runs, runs.block(0, 40, list, jobs=jobs, advance=lambda _: None)
+
+
+def noisy(data: float, rng: np.random.Generator) -> float:
+    return data + rng.laplace()
 
 
 class Hidden:
@@ -157,6 +162,25 @@ def test_slow_runs_are_dealt_one_by_one(each: float, pairs: int, workers: int, p
     runs._each = each
     dealt = runs._pieces(0, pairs, workers)
     assert dealt == [Piece(place, place + 1) for place in range(pieces)]
+
+
+def test_workers_are_started_for_what_takes_as_long_as_that_and_then_asked_for_less(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else an audit of three seconds waits ten for workers that save it a twentieth of one."""
+    dealt: list[int] = []
+
+    def in_this_process(work: Any, pieces: Any, _jobs: int) -> Any:
+        dealt.append(len(pieces))
+        return map(work, pieces)
+
+    monkeypatch.setattr(sampled_runs, "_in_workers", in_this_process)
+    monkeypatch.setattr(sampled_runs, "stays", lambda *_: None)
+    runs = Runs(Single(noisy), 0.0, 1.0, seed=3, encode=list)
+    for pairs, each, are_dealt in ((40, 0.001, 0), (40, 0.1, 1), (40, 0.001, 2), (10, 0.001, 2)):
+        runs._each = each
+        runs.block(0, pairs, list, jobs=2, advance=lambda _: None)
+        assert len(dealt) == are_dealt
 
 
 def test_fast_runs_are_dealt_in_few_pieces() -> None:

@@ -298,13 +298,83 @@ def test_a_duration_keeps_its_unit_whatever_stands_beside_it() -> None:
 
 
 @pytest.mark.parametrize("kind", ["M8[D]", "m8[s]", "f8", "i4", "c16"])
-def test_numbers_in_another_byte_order_are_the_same_numbers_of_another_kind(kind: str) -> None:
+def test_numbers_in_another_byte_order_are_the_same_numbers_and_of_one_run_of_another_kind(kind: str) -> None:
     native = np.arange(18_000, 18_003).astype(kind)
     other = native.astype(np.dtype(kind).newbyteorder("S"))
     for one, swapped in ((encode(native), encode(other)), (encode([native]), encode([other]))):
         assert one.paths == swapped.paths
         assert all(np.array_equal(one.numbers[path], swapped.numbers[path]) for path in one.numbers)
-        assert one.labels_at("output")[0] != swapped.labels_at("output")[0]
+    assert one.labels_at("output")[0] != swapped.labels_at("output")[0]
+    assert equal(encode(native), encode(other))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (np.array([1, 2], dtype=np.int8), np.array([1, 2])),
+        (np.array([True, False]), np.array([1.0, 0.0])),
+        (np.array([[1, 2]], dtype=np.int8), np.array([[1.0, 2.0]], dtype=np.float32)),
+        (np.array([1 + 2j], dtype=np.complex64), np.array([1 + 2j])),
+        (np.array(["a"]), np.array(["a"], dtype="U9")),
+        (np.array(["a"]), np.array(["a"], dtype=object)),
+        (np.array([1, 2]), np.array([1, 2.0], dtype=object)),
+        (np.array([True, False]), np.array([np.True_, 0], dtype=object)),
+        (
+            np.array([(1, "a")], dtype=[("n", "i4"), ("w", "U1")]),
+            np.array([(1, "a")], dtype=[("n", "i8"), ("w", "U9")]),
+        ),
+    ],
+)
+def test_of_an_array_of_many_runs_only_the_values_are_read(one: np.ndarray[Any, Any], other: Any) -> None:
+    """What is in it decides its dtype; of one run a dtype is part of what it gave."""
+    assert equal(encode(one), encode(other))
+    if one.dtype != other.dtype and not one.dtype.hasobject and not other.dtype.hasobject and one.dtype.kind != "U":
+        assert not equal(encode([one]), encode([other]))
+
+
+def narrow(steps: np.ndarray[Any, Any], _: np.random.Generator) -> object:
+    return steps.astype(np.int8) if np.abs(steps).max() < 14 else steps
+
+
+def spelled(steps: np.ndarray[Any, Any], _: np.random.Generator) -> object:
+    words = np.array([str(step) for step in steps.tolist()])
+    return np.array(list(zip(steps, words, strict=True)), dtype=[("n", int), ("w", words.dtype)])
+
+
+def at_times_missing(steps: np.ndarray[Any, Any], rng: np.random.Generator) -> object:
+    missing = rng.random(len(steps)) < 0.001
+    return np.where(missing, np.nan, steps) if missing.any() else steps
+
+
+def at_times_none(steps: np.ndarray[Any, Any], rng: np.random.Generator) -> object:
+    return np.array([None if rng.random() < 0.001 else step for step in steps.tolist()])
+
+
+@pytest.mark.parametrize("make", [narrow, spelled, at_times_missing, at_times_none])
+def test_a_dtype_that_a_whole_batch_decides_makes_no_audit_blind(make: Callable[..., object]) -> None:
+    def steps(data: int, size: int, rng: np.random.Generator) -> object:
+        return make(data + rng.geometric(0.5, size) - rng.geometric(0.5, size), rng)
+
+    given: dict[str, Any] = {"batched": True, "trials": 20_000, "seed": 1, "progress": False}
+    kept = audit_mechanism(steps, 0, 1, PureDP(1), **given)  # the truth is ln 2
+    assert (kept.verdict, kept.blind) == ("not_refuted", None)
+    assert kept.power is not None
+    assert audit_mechanism(steps, 0, 1, PureDP("0.5"), **given).verdict == "violation"
+
+
+def test_a_dtype_that_one_record_decides_is_found_in_single_runs_and_told_of_batches() -> None:
+    def batch(data: int, size: int, rng: np.random.Generator) -> object:
+        return rng.geometric(0.5, size).astype(float if data else int)
+
+    def single(data: int, rng: np.random.Generator) -> object:
+        return batch(data, 1, rng)
+
+    given: dict[str, Any] = {"trials": 1000, "seed": 1, "progress": False}
+    assert audit_mechanism(single, 0, 1, PureDP(1), **given).verdict == "violation"
+    found = audit_mechanism(batch, 0, 1, PureDP(1), **given, batched=True)
+    assert found.verdict == "not_refuted"
+    assert any("(float64 and int64)" in words and "audit single runs" in words for words in found.told)
+    assert not audit_mechanism(batch, 1, 2, PureDP(1), **given, batched=True).told
 
 
 def test_all_bits_of_a_whole_number_are_read() -> None:
