@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpledger.accounting.composition import DiscreteGaussianLaw, GaussianLaw, PoissonSampled, Repeated, Sequence
 from dpledger.accounting.arithmetic.floating import UNIT
+from dpledger.accounting.composition import DiscreteGaussianLaw, GaussianLaw, PoissonSampled, Repeated, Sequence
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.connect_the_dots import Mesh, lower_steps, upper_steps
 from dpledger.accounting.engine.covering import alone
