@@ -10,6 +10,8 @@ import pytest
 
 from dpledger.accounting.arithmetic.floating import Array
 from dpledger.accounting.laws.finite import FiniteLoss
+from engine_oracles import mp
+from worst_functions import worst_functions
 
 VALUE, MASS = 1e-5, 1e-5  # absolute, of a value; relative, of a mass: far more than all roundings
 TILTS = (0.3, 2.0, 9.0)
@@ -107,3 +109,25 @@ def test_tails_own_up(truth: Truth) -> None:
         for other in (-3.0, level - 0.3, level, level + 0.3):
             curve = truth.tail(other, 0.0) - np.exp(other) * truth.tail(other, -1.0)
             assert float(heights[0]) - float(falls[0]) * np.exp(other) <= curve + 1e-12
+
+
+@pytest.mark.parametrize("side", [0, 1, -1], ids=["ours", "above", "below"])
+@pytest.mark.parametrize("wide", [0.5, 30.0])
+def test_roundings_alone_own_up(wide: float, side: int) -> None:
+    """Of values and masses that are what they are said to be, with elementary functions as wrong as they may be."""
+    rng = np.random.default_rng(1)
+    losses, masses = np.sort(rng.uniform(-wide, wide, 100)), rng.dirichlet(np.ones(100))
+    levels = np.linspace(-wide, wide, 9)
+    with worst_functions(side):
+        stated = FiniteLoss(losses, masses, np.zeros(100), 0.0, 0.0)
+        moments = [(c, stated.tilted(c).cumulants) for c in TILTS]
+        tails = stated.profile().tails(levels)
+    for c, at in moments:
+        terms = [mp.mpf(mass) * mp.exp(mp.mpf(c) * mp.mpf(x)) for x, mass in zip(losses, masses, strict=True)]
+        exact = mp.log(mp.fsum(terms))
+        assert abs(at.value - exact) <= at.error <= 1e-11 * (1 + c * wide)
+    for level, left, right, error in zip(levels, tails.left, tails.right, tails.error, strict=True):
+        above = [(mp.mpf(x), mp.mpf(mass)) for x, mass in zip(losses, masses, strict=True) if x > level]
+        for found, exact in ((left, mp.fsum(p for _, p in above)), (right, mp.fsum(p * mp.exp(-x) for x, p in above))):
+            assert abs(found - exact) <= error * exact
+        assert error <= 1e-12
