@@ -40,6 +40,7 @@ def test_a_mutant_is_one_change_of_one_line_and_runs() -> None:
         ("if TYPE_CHECKING:\n    y = 1 + 2\n", 0),
         ("raise ValueError(f'at most {limit + 1}')\n", 0),
         ("a = b < c\n", 1),
+        ("error = 4 * UNIT * abs(x)\n", 4),
         ("a = min(b, c) + 1\n", 3),
         ("if a and b:\n    c = True\n", 3),
     ],

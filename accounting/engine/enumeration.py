@@ -94,7 +94,7 @@ def _outcomes(loss: FiniteLoss, count: int) -> ListedLosses:
 def _once(loss: FiniteLoss) -> ListedLosses:
     log_masses = elementary.log(loss.masses) - scalars.log1p(-loss.infinite_mass)
     odds = loss.infinite_mass / (1 - loss.infinite_mass)
-    mass_errors = loss.mass_error * (1 + 2 * odds) + 4 * UNIT * (1 + odds + np.abs(log_masses))
+    mass_errors = loss.mass_error * (1 + 2 * odds) + 8 * UNIT * (1 + odds + np.abs(log_masses))
     return ListedLosses(loss.losses, log_masses, loss.loss_errors, mass_errors)
 
 

@@ -154,7 +154,7 @@ def _pair(ratios: Array, heights: Array, side: Rounding) -> FinitePair:
         whole = float(np.sum(weights * (1 + ratios[1:]))) + float(heights[-1])
         scale = (1 - _SCALE_SLACK) / max(float(over), whole * (1 + rounding))
     epsilons, right = elementary.log(ratios[1:]), weights * scale
-    infinite, errors = float(heights[-1]) * scale, 4 * UNIT * (1 + epsilons)
+    infinite, errors = float(heights[-1]) * scale, 8 * UNIT * (1 + epsilons)
     symmetric = mirrored(FinitePair.of(epsilons, (right * ratios[1:], right), (infinite, infinite), errors, 8 * UNIT))
     return symmetric if side == "above" else _scaled(symmetric, 1 - _SCALE_SLACK)
 

@@ -76,7 +76,7 @@ class FinitePair:
         right = list(self.right)
         if self.only_right:
             absent = scalars.log1p(-rate)
-            mixed.append((absent, 4 * UNIT * (abs(absent) + rate / kept)))
+            mixed.append((absent, 8 * UNIT * (abs(absent) + rate / kept)))
             left.append(self.only_right * kept)
             right.append(self.only_right)
         losses, errors = zip(*mixed, strict=True)
@@ -128,13 +128,14 @@ class FiniteLoss(Loss):
 
     def _weights(self, c: Array) -> tuple[Array, Array, Array]:
         """For each c: normalised tilted masses, their relative errors before that (rows); K(c) of the finite part."""
-        exponents = elementary.log(self.masses) + np.multiply.outer(c, self.losses)
+        logs = elementary.log(self.masses)
+        exponents = logs + np.multiply.outer(c, self.losses)
         top = exponents.max(axis=1)
         weights = elementary.exp(exponents - top[:, None])
         total = weights.sum(axis=1)
         weights /= total[:, None]
         moved = np.multiply.outer(c, self.loss_errors + 4 * UNIT * np.abs(self.losses))
-        each = moved + 4 * UNIT * (np.abs(exponents) + (np.abs(top) + 4)[:, None])
+        each = moved + 4 * UNIT * (2 * np.abs(logs) + np.abs(exponents) + (np.abs(top) + 4)[:, None])
         odds = self.infinite_mass / (1 - self.infinite_mass)
         fixed = self.mass_error * (1 + 2 * odds) + (self.losses.size + 16) * UNIT
         return weights, each + fixed, top + elementary.log(total) - scalars.log1p(-self.infinite_mass)
@@ -224,13 +225,14 @@ class TiltedFinite:
 
 def _mixed_loss(x: float, error: float, rate: float) -> tuple[float, float]:
     """log(1 - q + q e^x), and its error where x has error `error` and q = `rate` is rounded."""
-    if x > 700:  # 1 - q is below the rounding of q e^x
-        loss = x + scalars.log(rate)
-        return loss, error + 4 * UNIT * (abs(x) + abs(scalars.log(rate)) + 1)
+    if x > 700:  # e^x may overflow, and q is below the rounding of 1 + q e^x
+        far = x + scalars.log(rate)
+        loss = max(far, 0.0) + scalars.log1p(scalars.exp(-abs(far)))
+        return loss, error + 8 * UNIT * (abs(x) + abs(scalars.log(rate)) + 1)
     gain = rate * scalars.expm1(x)
     loss = scalars.log1p(gain)
     slope = rate * scalars.exp(x) / (1 + gain)
-    rounding = 4 * UNIT * abs(loss) + 8 * UNIT * abs(gain) / (1 + gain) + SUBNORMAL
+    rounding = 8 * UNIT * abs(loss) + 12 * UNIT * abs(gain) / (1 + gain) + SUBNORMAL
     return loss, rounding + slope * error * (1 + 1e-6)
 
 

@@ -25,7 +25,7 @@ def functions(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
-@given(trials=st.integers(1, 60), rate=st.fractions(Fraction(1, 10**4), Fraction(9999, 10**4)), data=st.data())
+@given(trials=st.integers(0, 60), rate=st.fractions(Fraction(1, 10**4), Fraction(9999, 10**4)), data=st.data())
 def test_a_tail_of_few_trials_is_the_sum_of_its_masses(trials: int, rate: Fraction, data: st.DataObject) -> None:
     least = data.draw(st.integers(-1, trials + 1))
     numbers = range(max(least, 0), trials + 1)

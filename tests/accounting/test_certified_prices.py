@@ -292,10 +292,17 @@ def lines_of(c: float, jump: float) -> Callable[[float], float]:
 
 @pytest.mark.parametrize("jump", [0.001, 0.3, 2.9, 40.0])
 def test_a_jump_between_two_orders_is_found(jump: float) -> None:
-    """The twin reads the line at the orders that it asked, and is below the truth by the whole jump."""
-    divergence = lines_of(2.0, jump)
+    """By halving no more than its width needs. The twin reads the line at the orders that it asked, and is below the
+    truth by the whole jump."""
+    divergence, halved = lines_of(2.0, jump), list[float]()
+
+    def spied(more: float) -> float:
+        halved.append(more)
+        return divergence(more)
+
     exact = 2.0 / (1 + jump)
-    assert exact <= line_upper(divergence, 2.0) <= exact * 1.003
+    assert exact <= line_upper(spied, 2.0) <= exact * 1.003
+    assert len(halved) < 30
     asked = [1 + 2.0**-6 * 1.5**k for k in range(40)]
     twin = max(divergence(order - 1) / order for order in asked)
     assert twin < exact

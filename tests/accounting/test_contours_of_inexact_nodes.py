@@ -11,7 +11,7 @@ import pytest
 
 from dpledger.accounting.arithmetic.floating import Array, ComplexArray
 from dpledger.accounting.engine.composed import Composed, TiltedComposition, log_kappa
-from dpledger.accounting.engine.saddle_point import ChernoffBounds, Contour
+from dpledger.accounting.engine.saddle_point import ChernoffBounds, Contour, _line
 from dpledger.accounting.families.gaussian.loss import GaussianLoss
 from dpledger.accounting.laws.law import Cumulants, Nodes, Tilted
 from engine_oracles import gaussian_delta, mp
@@ -96,3 +96,16 @@ def cancelled(c: float, epsilon: float) -> float:
     z = c + 1j * t
     terms = np.exp(-((MU * t) ** 2) / 2 + 1j * t * (MU * MU * (c + 0.5) - epsilon)) / (z * (z + 1))
     return float(np.abs(terms).sum() / terms.real.sum())
+
+
+@pytest.mark.parametrize("mu_squared", [0.0, 1e-4, 2.0])
+@pytest.mark.parametrize("c", [0.3, 40.0])
+def test_a_kernel_owns_up_to_its_rounding(c: float, mu_squared: float) -> None:
+    """Smoothed at a node: twice e^{mu^2 (z^2 + z)/2} / (z (z + 1)) in modulus, once where t = 0."""
+    line = _line(c, 0.37, 30, mu_squared)
+    for i, t in enumerate(line.t.tolist()):
+        z = mp.mpc(c, t)
+        smooth = mp.mpf(mu_squared) / 2 * (mp.mpf(c) * (mp.mpf(c) + 1) - mp.mpf(t) ** 2)
+        exact = (2 if i else 1) / (z * (z + 1)) * mp.exp(smooth)
+        found = mp.mpc(complex(line.upper[i])) * mp.exp(mp.mpf(float(line.smooth[i])))
+        assert abs(found - exact) <= abs(exact) * mp.mpf(float(line.rounding[i]))

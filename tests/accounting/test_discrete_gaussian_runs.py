@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpledger.accounting.arithmetic.floating import UNIT
 from dpledger.accounting.composition import DiscreteGaussianLaw, GaussianLaw, PoissonSampled, Repeated, Sequence
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.connect_the_dots import Mesh, lower_steps, upper_steps
@@ -23,6 +24,7 @@ from dpledger.accounting.profile import compose
 from engine_oracles import holds_delta, holds_epsilon, mp
 from lattice_oracles import profile_of_steps
 from seed_batches import over_seeds
+from worst_functions import worst_functions
 
 
 def counted_at(outcomes: ListedLosses, epsilon: float) -> Interval:
@@ -55,6 +57,22 @@ def exact_delta(sigma: float, shift: int, runs: int, epsilon: Any) -> Any:
         if loss > epsilon:
             terms.append(mass * -mp.expm1(epsilon - loss))
     return mp.fsum(terms)
+
+
+@pytest.mark.parametrize("side", [0, 1, -1], ids=["ours", "above", "below"])
+@pytest.mark.parametrize("sigma", [0.3, 1.0, 7.5, 40.0])
+def test_the_masses_of_outcomes_err_by_less_than_is_stated(sigma: float, side: int) -> None:
+    """And that says no more than their roundings do: sixteen units of all that is added up."""
+    with worst_functions(side):
+        _, logs, errors, log_beyond = DiscreteGaussianLoss(sigma, 1).outcomes(30.0)
+    reach = len(logs) // 2
+    exponents = [-mp.mpf(k * k) / (2 * mp.mpf(sigma) ** 2) for k in range(-reach, reach + 1)]
+    further = [mp.exp(-mp.mpf(k * k) / (2 * mp.mpf(sigma) ** 2)) for k in range(reach + 1, 3 * reach + 30)]
+    normaliser = mp.log(mp.fsum(map(mp.exp, exponents)) + 2 * mp.fsum(further))
+    for exponent, log_mass, error in zip(exponents, logs.tolist(), errors.tolist(), strict=True):
+        assert abs(log_mass - (exponent - normaliser)) <= error
+        assert error <= 16 * UNIT * (float(abs(exponent)) + float(abs(normaliser)) + 160 * sigma + 60)
+    assert mp.log(2 * mp.fsum(further)) - normaliser <= log_beyond
 
 
 CASES = [(0.317, 2, 2), (0.5, 1, 3), (0.5, 3, 5), (1.0, 1, 4), (2.0, 5, 3), (3.0, 1, 2), (0.3, 1, 12)]

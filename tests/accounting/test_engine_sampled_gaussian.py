@@ -319,3 +319,12 @@ def test_what_a_layer_loses_keeps_its_digits_near_frequency_zero() -> None:
         assert share * (1 - MARGIN) <= exact
         assert at > 2.5 or exact <= share * (1 + MARGIN)
     assert (np.diff(shares) >= -1e-9 * shares[1:]).all()
+
+
+@pytest.mark.parametrize("rate", [1e-7, 0.1, 0.9, 0.999999])
+def test_the_largest_loss_in_the_direction_add_is_known_from_both_sides(rate: float) -> None:
+    """Of every rate that is rounded to this one."""
+    loss = SampledGaussianLoss(rate, 1.0, "add")
+    for moved in (-1, 0, 1):
+        assert loss.largest_down <= -mp.log1p(-mp.mpf(rate) * (1 + moved * mp.mpf(UNIT))) <= loss.largest
+    assert loss.largest - loss.largest_down <= 32 * UNIT * (loss.largest + rate / (1 - rate))

@@ -15,8 +15,9 @@ from dp_accounting import NeighboringRelation
 from dp_accounting.pld import privacy_loss_distribution as pld
 
 import dpledger as dpl
+from dpledger.accounting.arithmetic.floating import UNIT
 from dpledger.accounting.families.gaussian.mixtures import _in_floats, in_samples
-from dpledger.accounting.families.gaussian.opposed import opposed_bracket
+from dpledger.accounting.families.gaussian.opposed import _masses, opposed_bracket
 from dpledger.accounting.laws.law import Direction
 from dpledger.accounting.rules import cost
 from dpledger.errors import CannotCertify
@@ -318,3 +319,19 @@ def test_what_no_theorem_covers_is_refused_by_name(name: str) -> None:
 
 def test_little_noise_is_priced_as_the_whole() -> None:
     assert cost(sampled("0.03", "0.1"), REPLACE).rho == cost(dpl.GaussianLaw("0.03"), REPLACE).rho
+
+
+@pytest.mark.parametrize("rounded", [(0, 0), (1, -1), (-1, 1)])
+@pytest.mark.parametrize("sigma", [0.3, 2.0])
+def test_the_masses_of_cells_err_by_less_than_is_stated(sigma: float, rounded: tuple[int, int]) -> None:
+    """Whatever the place and sigma were before they were rounded; and by less than a million roundings."""
+    place, edges = 1.25, 1.25 + sigma * np.linspace(-30, 30, 61) + 0.01
+    found, errors = _masses(place, sigma, edges)
+    exact_place, exact_sigma = (
+        mp.mpf(x) * (1 + by * mp.mpf(UNIT)) for x, by in zip((place, sigma), rounded, strict=True)
+    )
+    at = [(mp.mpf(edge) - exact_place) / exact_sigma for edge in edges.tolist()]
+    for i, (low, high) in enumerate(itertools.pairwise(at)):
+        exact = mp.ncdf(high) - mp.ncdf(low) if low < 0 else mp.ncdf(-low) - mp.ncdf(-high)
+        assert abs(exact - mp.mpf(float(found[i]))) <= mp.mpf(float(errors[i]))
+        assert errors[i] <= 1e6 * UNIT * exact

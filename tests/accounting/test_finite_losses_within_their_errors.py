@@ -8,8 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from dpledger.accounting.arithmetic.floating import Array
-from dpledger.accounting.laws.finite import FiniteLoss
+from dpledger.accounting.arithmetic.floating import UNIT, Array
+from dpledger.accounting.engine.enumeration import _once
+from dpledger.accounting.laws.finite import FiniteLoss, FinitePair
+from engine_oracles import mp
+from worst_functions import worst_functions
 
 VALUE, MASS = 1e-5, 1e-5  # absolute, of a value; relative, of a mass: far more than all roundings
 TILTS = (0.3, 2.0, 9.0)
@@ -107,3 +110,54 @@ def test_tails_own_up(truth: Truth) -> None:
         for other in (-3.0, level - 0.3, level, level + 0.3):
             curve = truth.tail(other, 0.0) - np.exp(other) * truth.tail(other, -1.0)
             assert float(heights[0]) - float(falls[0]) * np.exp(other) <= curve + 1e-12
+
+
+@pytest.mark.parametrize("side", [0, 1, -1], ids=["ours", "above", "below"])
+@pytest.mark.parametrize("wide", [0.5, 30.0])
+def test_roundings_alone_own_up(wide: float, side: int) -> None:
+    """Of values and masses that are what they are said to be, with elementary functions as wrong as they may be."""
+    rng = np.random.default_rng(1)
+    losses, masses = np.sort(rng.uniform(-wide, wide, 100)), rng.dirichlet(np.ones(100))
+    levels = np.linspace(-wide, wide, 9)
+    with worst_functions(side):
+        stated = FiniteLoss(losses, masses, np.zeros(100), 0.0, 0.0)
+        moments = [(c, stated.tilted(c).cumulants) for c in TILTS]
+        tails = stated.profile().tails(levels)
+    for c, at in moments:
+        terms = [mp.mpf(mass) * mp.exp(mp.mpf(c) * mp.mpf(x)) for x, mass in zip(losses, masses, strict=True)]
+        exact = mp.log(mp.fsum(terms))
+        assert abs(at.value - exact) <= at.error <= 1e-11 * (1 + c * wide)
+    for level, left, right, error in zip(levels, tails.left, tails.right, tails.error, strict=True):
+        above = [(mp.mpf(x), mp.mpf(mass)) for x, mass in zip(losses, masses, strict=True) if x > level]
+        for found, exact in ((left, mp.fsum(p for _, p in above)), (right, mp.fsum(p * mp.exp(-x) for x, p in above))):
+            assert abs(found - exact) <= error * exact
+        assert error <= 1e-12
+
+
+@pytest.mark.parametrize("side", [0, 1, -1], ids=["ours", "above", "below"])
+@pytest.mark.parametrize(("loss", "c"), [(76.0, 9.0), (230.0, 3.0), (690.0, 1.0), (70.3, 9.7)])
+def test_the_logarithm_of_a_tiny_mass_owns_up_to_its_rounding(loss: float, c: float, side: int) -> None:
+    """Of a mass that rules K: what its logarithm misses is as much as the whole exponent may be."""
+    losses, masses = np.array([-1.0, loss]), np.array([1.0, 1e-300])
+    with worst_functions(side):
+        stated = FiniteLoss(losses, masses, np.zeros(2), 0.0, 0.0)
+        at, listed = stated.tilted(c).cumulants, _once(stated)
+    exact = mp.log(mp.fsum(mp.mpf(m) * mp.exp(mp.mpf(c) * mp.mpf(x)) for x, m in zip(losses, masses, strict=True)))
+    assert abs(at.value - exact) <= at.error
+    for mass, log_mass, error in zip(masses, listed.log_masses, listed.mass_errors, strict=True):
+        assert abs(log_mass - mp.log(mp.mpf(mass))) <= error
+
+
+@pytest.mark.parametrize("side", [0, 1, -1], ids=["ours", "above", "below"])
+@pytest.mark.parametrize("rate", [1e-307, 1e-300, 1e-6, 0.3, 0.999])
+def test_a_sample_of_exact_losses_owns_up_to_its_roundings(rate: float, side: int) -> None:
+    """Of every rate that is rounded to this one."""
+    losses = (-300.0, -1.0, 0.5, 30.0, 701.0, 900.0)
+    weights, none = (1e-9,) * len(losses), (0.0,) * len(losses)
+    with worst_functions(side, units=2):  # of log1p, which asks log, more
+        sampled = FinitePair(losses, weights, weights, 0.0, 0.5, none, 0.0).sampled(rate)
+    for moved in (-1, 0, 1):
+        q = mp.mpf(rate) * (1 + moved * mp.mpf(UNIT))
+        exact = [*(mp.log1p(q * mp.expm1(x)) for x in losses), mp.log1p(-q)]
+        for loss, error, true in zip(sampled.losses, sampled.loss_errors, exact, strict=True):
+            assert abs(loss - true) <= error

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpledger.accounting.arithmetic.floating import UNIT, Rounding
 from dpledger.accounting.composition import (
     GaussianLaw,
     LaplaceLaw,
@@ -22,7 +23,7 @@ from dpledger.accounting.composition import (
 )
 from dpledger.accounting.documents import parse_document, parse_tree
 from dpledger.accounting.guarantees import ApproxDP, PrivacyCurve, PureDP
-from dpledger.accounting.laws.curve import curve_bracket
+from dpledger.accounting.laws.curve import _pair, curve_bracket
 from dpledger.accounting.laws.finite import FinitePair
 from dpledger.accounting.pricing.costs import cost
 from dpledger.accounting.profile import compose
@@ -31,6 +32,7 @@ from dpledger.relations import Relation
 from dpledger.schema import plain
 from engine_oracles import gaussian_delta, holds_epsilon, laplace_delta, mp, sampled_gaussian_delta
 from seed_batches import over_seeds
+from worst_functions import worst_functions
 
 Profile = Callable[[Any], Any]
 
@@ -258,3 +260,14 @@ def test_it_is_read_written_and_priced() -> None:
 def test_what_is_no_curve_is_refused(epsilons: Any, deltas: Any, reached: Any, field: str) -> None:
     with pytest.raises(ParameterError, match=field):
         PrivacyCurve(epsilons, deltas, reached)
+
+
+@pytest.mark.parametrize("worst", [0, 1, -1], ids=["ours", "above", "below"])
+@pytest.mark.parametrize("side", ["above", "below"])
+def test_the_losses_of_a_polygon_are_logarithms_within_their_errors(side: Rounding, worst: int) -> None:
+    """Of its ratios, each within a few roundings, from next to 1 to far out."""
+    ratios, heights = np.append(1.0, 1 + np.geomspace(1e-3, 1e200, 39)), np.linspace(1, 0, 40) ** 2
+    with worst_functions(worst):
+        pair = _pair(ratios, heights, side)
+    for ratio, loss, error in zip(ratios[1:], pair.losses[:39], pair.loss_errors[:39], strict=True):
+        assert abs(mp.mpf(loss) - mp.log(mp.mpf(float(ratio)))) <= error <= 16 * UNIT * (1 + loss)

@@ -12,6 +12,7 @@ from hypothesis import given, settings, strategies as st
 from dpledger.accounting.arithmetic.floating import UNIT
 from dpledger.accounting.engine.connect_the_dots import LatticeMeasure, Mesh
 from dpledger.accounting.engine.convolution import convolve, transformed
+from dpledger.accounting.laws.fourier import nodes_of_sums
 from engine_oracles import mp
 from lattice_oracles import profile_of_steps
 
@@ -60,6 +61,19 @@ def test_a_transform_errs_by_less_than_it_says_and_says_no_more_than_the_theorem
     assert abs(mp.mpf(found.log_moment) - moment) <= found.relative + 8 * UNIT * (1 + abs(moment))
     assert found.relative <= 1e-12
     assert found.log_whole <= 1e-12
+
+
+@pytest.mark.parametrize("step", [1e-3, 0.01])
+def test_a_sum_over_nodes_errs_by_less_than_it_says_and_by_little_near_0(step: float) -> None:
+    """What it says grows with t, from a few units: near 1 the logarithm has the digits of phi - 1."""
+    draw = np.random.default_rng(4)
+    weights, points, t = draw.uniform(0.5, 1.5, 9), draw.uniform(-2, 2, 9), step * np.arange(40, dtype=np.float64)
+    weights /= weights.sum()
+    found = nodes_of_sums(weights, points, step, 40, np.zeros(40))
+    for at, log_phi, spread in zip(t.tolist(), found.log_phi.tolist(), found.spread.tolist(), strict=True):
+        terms = [mp.mpf(w) * mp.expj(mp.mpf(at) * mp.mpf(y)) for w, y in zip(weights, points, strict=True)]
+        assert abs(mp.mpc(log_phi) - mp.log(mp.fsum(terms) / mp.fsum(map(mp.mpf, weights)))) <= spread
+        assert spread <= UNIT * (20 + 600 * at)
 
 
 @settings(max_examples=20, deadline=None)

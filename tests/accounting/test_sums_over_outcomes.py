@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -85,3 +87,15 @@ def test_no_outcome_says_another_number_beside_others(monkeypatch: pytest.Monkey
     assert max(sizes) <= 250
     assert np.array_equal(together, apart)
     assert not np.concatenate(ratios(outcomes, epsilons[:0], 0.0)).size
+
+
+def test_sums_of_two_losses_own_up_to_their_rounding() -> None:
+    """Of numbers that are known exactly."""
+    draw, none = np.random.default_rng(2), np.zeros(20)
+    parts = [ListedLosses(draw.uniform(-3, 3, 20), draw.uniform(-9, 0, 20), none, none) for _ in range(2)]
+    found = enumeration._joined(*parts)
+    rows = zip(found.losses, found.log_masses, found.loss_errors, found.mass_errors, strict=True)
+    for (i, j), (loss, mass, error, mass_error) in zip(itertools.product(range(20), repeat=2), rows, strict=True):
+        left, right = parts
+        assert abs(Fraction(loss) - Fraction(left.losses[i]) - Fraction(right.losses[j])) <= error
+        assert abs(Fraction(mass) - Fraction(left.log_masses[i]) - Fraction(right.log_masses[j])) <= mass_error

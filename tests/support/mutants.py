@@ -4,9 +4,10 @@
     python tests/support/mutants.py 30 --seed 2   another one
 
 Each mutant is one change of one place: a comparison, a sign, a bound that is rounded the other way, a whole number, a
-condition. It is made in a copy of the checkout and judged by the nearest tests there, those that use names which lead
-to the place and which few other tests use: what fails must pass without the mutant. A mutant that no test finds is
-printed as a line that may be looked at; some of them change nothing that anybody could see.
+condition, a term of an error bound that is dropped. It is made in a copy of the checkout and judged by the nearest
+tests there, those that use names which lead to the place and which few other tests use: what fails must pass without
+the mutant. A mutant that no test finds is printed as a line that may be looked at; some of them change nothing that
+anybody could see.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ CALLED = {
     "float_up": "float_down",
     "float_down": "float_up",
 }
+UNITS = {"UNIT", "SLACK", "_SLACK"}  # of an error bound: a term of it is dropped
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,13 @@ def edits(tree: ast.Module) -> Iterator[tuple[int, Callable[[], None]]]:
                 yield line, partial(setattr, node, "value", value + 1)
             case ast.If(test=test) | ast.IfExp(test=test):
                 yield line, partial(setattr, node, "test", ast.UnaryOp(ast.Not(), test))
+            case _:
+                pass
+        match node:
+            case ast.BinOp(left=ast.Name(id=name), op=ast.Mult()) if name in UNITS:
+                yield line, partial(setattr, node, "left", ast.Constant(0.0))
+            case ast.BinOp(op=ast.Mult(), right=ast.Name(id=name)) if name in UNITS:
+                yield line, partial(setattr, node, "right", ast.Constant(0.0))
             case _:
                 pass
 

@@ -106,7 +106,7 @@ class DiscreteGaussianLoss(Loss):
         at = self._windows(np.zeros(1))
         normaliser, relative = float(at.log_totals[0]), float(at.relative[0])
         exponents = -scalars.square(points) / (2 * scalars.square(self.sigma))
-        errors = 8 * UNIT * (np.abs(exponents) + abs(normaliser) + 1) + relative
+        errors = 8 * UNIT * (np.abs(exponents) + abs(normaliser)) + relative
         first = math.ceil(reach) + 1
         fall = -scalars.expm1(-first / scalars.square(self.sigma))
         log_beyond = (
