@@ -12,9 +12,10 @@ SLICES ?= commit
 SINCE ?= HEAD
 COUNT ?= 100
 HANGS := -o faulthandler_timeout=300 -o faulthandler_exit_on_timeout=true  # a test that hangs fails by name, with its stacks
+EXTRAS := demo,examples,opacus,opendp,diffprivlib,huggingface,lightning,mlflow,postgres,kms,dev
 SOURCES := pyproject.toml setup.py constraints.txt
 
-.PHONY: help demo docs gallery verify-page test test-near test-slow coverage mutants lint types bench clean
+.PHONY: help demo docs gallery verify-page test test-near test-slow test-lowest coverage mutants lint types bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
@@ -39,6 +40,9 @@ coverage: .venv/.dev  ## the same tests, and what they reach: fails where that i
 
 test-slow: .venv/.dev  ## the slower statistical and scale tests
 	DPLEDGER_HYPOTHESIS=explore $(PY) -m pytest -n 2 --dist worksteal -m slow
+
+test-lowest: .venv-lowest/.made  ## the tests of the core with the lowest versions that pyproject.toml names (as long as `make test`)
+	.venv-lowest/bin/python -m pytest -n 2 --dist worksteal -m "not slow" --slices=$(SLICES) $(HANGS) tests/accounting tests/audit tests/ledger tests/mechanisms tests/reports
 
 mutants: .venv/.dev  ## how many of COUNT small faults, made one by one in a copy, the nearest tests find (a minute each)
 	$(PY) tests/support/mutants.py $(COUNT)
@@ -66,13 +70,21 @@ bench: .venv/.dev  ## the benchmarks: ratios against peers in the same run
 	for file in benchmarks/*.py; do echo "== $$file"; $(PY) "$$file"; done
 
 clean:  ## remove the environment and everything built
-	rm -rf .venv build dist demo site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-lowest build dist demo site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .venv/.made: $(SOURCES)
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else \
 	  "dpledger needs Python 3.11 or newer; this is %s. Try: make PYTHON=python3.11" % sys.version.split()[0])'
 	$(PYTHON) -m venv .venv
 	$(PY) -m pip install --quiet --upgrade pip
+	touch $@
+
+.venv-lowest/.made: $(SOURCES)
+	rm -rf .venv-lowest
+	$(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/python -m pip install --quiet torch --constraint constraints.txt
+	.venv-lowest/bin/python -m pip install --quiet --editable '.[$(EXTRAS)]' --constraint constraints.txt
+	.venv-lowest/bin/python tests/support/lowest.py | xargs .venv-lowest/bin/python -m pip install --quiet --no-deps
 	touch $@
 
 .venv/.demo: .venv/.made
@@ -85,5 +97,5 @@ clean:  ## remove the environment and everything built
 
 .venv/.dev: .venv/.made
 	$(PY) -m pip install --quiet torch --constraint constraints.txt
-	$(PY) -m pip install --quiet --editable '.[demo,examples,opacus,opendp,diffprivlib,huggingface,lightning,mlflow,postgres,kms,dev]' --constraint constraints.txt
+	$(PY) -m pip install --quiet --editable '.[$(EXTRAS)]' --constraint constraints.txt
 	touch $@ .venv/.demo
