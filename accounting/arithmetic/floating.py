@@ -1,8 +1,9 @@
 """What the engine assumes of floating-point arithmetic.
 
 Additions, multiplications, divisions and square roots are those of IEEE 754 (error at most `UNIT` relative). Of
-`elementary` and `scalars` it assumes that exp, expm1, log and log1p are within 4 units in the last place, and sin and
-cos within `CIRCULAR` in absolute terms, sin x for |x| < 1 within `CIRCULAR` |x|. docs/proofs/engine.md, section 6.
+`elementary` and `scalars` it assumes that exp, expm1, log and log1p are within `ULPS` units in the last place, each of
+which is at most 2 `UNIT` relative, and sin and cos within `CIRCULAR` in absolute terms, sin x for |x| < 1 within
+`CIRCULAR` |x|. docs/proofs/engine.md, section 6.
 
 A program can switch the first off for a thread of its own, and `require_ieee` sees that.
 """
@@ -48,7 +49,7 @@ Rounding: TypeAlias = Literal["above", "below"]
 
 UNIT = 2.0**-53
 """The relative error of one rounding to nearest, in binary64."""
-ULPS = 4
+ULPS = 2
 """The error, in units in the last place, that is assumed of exp, expm1, log and log1p."""
 ERFC_ULPS = 6
 """The error, in units in the last place, that is assumed of erfc."""

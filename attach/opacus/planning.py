@@ -29,11 +29,11 @@ from dpledger.attach.extras import extra
 from dpledger.attach.opacus.charging import KIND
 from dpledger.attach.opacus.objects import rate_at, rate_of, require_relation, require_unweighted, sampler_of
 from dpledger.attach.opacus.public import by_declaration, require_declared
-from dpledger.decimals import Number, RoundsUp, read, round_up, text, whole
+from dpledger.decimals import Number, read, round_up
 from dpledger.errors import ParameterError
 from dpledger.ledger.accounts.recomposition import Admission
 from dpledger.ledger.scope import Scope
-from dpledger.mechanisms.training.training_plans import TrainingPlan, signal_to_noise
+from dpledger.mechanisms.training.training_plans import TrainingPlan
 from dpledger.relations import Relation
 
 with extra("opacus"):
@@ -86,21 +86,8 @@ def plan_training(
         drawn = rate_of(sampler_of(loader)) if isinstance(loader, DPDataLoader) else rate_at(1 / batches)
     trained = sum(one.numel() for one in model.parameters() if one.requires_grad)
     size = round_up(Fraction(rows) * Fraction(drawn)) if expected_batch_size is None else expected_batch_size
-    dimension = max(1, trained)
-    charged = None if key is None else charged_under(scope, key)
-    if charged is None:
-        return scope.plan_training(rate=drawn, steps=steps, expected_batch_size=size, dimension=dimension)
-    noise = charged_noise(charged)
-    return TrainingPlan(
-        rate=drawn,
-        steps=whole(steps, field="steps", least=1),
-        noise_multiplier=RoundsUp(noise),
-        expected_batch_size=Decimal(size),
-        tail_delta=charged.tail_delta,
-        prices={charged.account: text(charged.reserved[charged.account])},
-        fits=True,
-        signal_to_noise=signal_to_noise(Decimal(size), noise, dimension),
-    )
+    sizes: Any = {"rate": drawn, "steps": steps, "expected_batch_size": size, "dimension": max(1, trained)}
+    return scope.plan_training(**sizes, key=key)
 
 
 def charged_under(scope: Scope, key: str) -> Admission | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from dpledger.accounting.arithmetic.floating import UNIT, Array
+from dpledger.accounting.arithmetic.floating import ULPS, UNIT, Array
 from dpledger.accounting.engine.enumeration import _once
 from dpledger.accounting.laws.finite import FiniteLoss, FinitePair
 from engine_oracles import mp
@@ -154,7 +154,7 @@ def test_a_sample_of_exact_losses_owns_up_to_its_roundings(rate: float, side: in
     """Of every rate that is rounded to this one."""
     losses = (-300.0, -1.0, 0.5, 30.0, 701.0, 900.0)
     weights, none = (1e-9,) * len(losses), (0.0,) * len(losses)
-    with worst_functions(side, units=2):  # of log1p, which asks log, more
+    with worst_functions(side, ULPS):  # of log1p, which asks log, more
         sampled = FinitePair(losses, weights, weights, 0.0, 0.5, none, 0.0).sampled(rate)
     for moved in (-1, 0, 1):
         q = mp.mpf(rate) * (1 + moved * mp.mpf(UNIT))

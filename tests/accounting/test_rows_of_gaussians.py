@@ -41,7 +41,7 @@ PARTS = (("0.01", "1", 2), ("0.2", "6", 1), ("0.05", "0.8", 3))
 @pytest.fixture(scope="module", params=[0, 1, -1], ids=["ours", "above", "below"], autouse=True)
 def functions(request: pytest.FixtureRequest) -> Iterator[None]:
     """Whatever holds here holds with functions that err by all of what `elementary` claims, two units."""
-    with worst_functions(request.param, ULPS // 2):
+    with worst_functions(request.param, ULPS):
         yield
 
 

@@ -185,12 +185,9 @@ def test_a_service_that_answers_in_one_array_is_audited_as_one_that_answers_in_n
 
     once, new = (audit_service(asking(copied), 0.0, 1.0, dpl.PureDP(claim), **SAID, times=times)
                  for copied in (False, True))  # fmt: skip
-    assert (
-        (once.verdict, once.blind)
-        == (new.verdict, new.blind)
-        == ("violation" if claim == "0.1" else "not_refuted", None)
-    )
-    if not times:
+    assert once.verdict == new.verdict == ("violation" if claim == "0.1" else "not_refuted")
+    if not times:  # how long calls take, and how alike, is for the machine to say
+        assert once.blind is new.blind is None
         assert once.e_value == new.e_value
 
 

@@ -1463,7 +1463,7 @@ ANSWERS: dict[str, str] = {
     **dict.fromkeys(("stability.MeanSquare", "stability.FirstMoment"), "dpledger makes it"),
     **dict.fromkeys(("BudgetRefused", "DpledgerError", "ParameterError", "VerificationError"), "dpledger raises it"),
     **dict.fromkeys(("ClaimRefuted", "AuditTooWeak"), "dpledger raises it"),
-    **dict.fromkeys(("Audit.changes", "Audit.entry"), "between audits and the ledger"),
+    "Audit.changes": "between audits and the ledger",
     **dict.fromkeys(
         (
             "keys.KmsKey",
