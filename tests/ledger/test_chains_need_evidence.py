@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import pytest
 from hypothesis import given, settings as examples, strategies as st
@@ -30,6 +30,8 @@ from dpledger.errors import ContractViolation, ParameterError, VerificationError
 from dpledger.ledger.entries.bodies import Body, Committed
 from dpledger.ledger.entries.members import LevelCharge
 from dpledger.ledger.ledger import Ledger
+from dpledger.ledger.rules import course
+from dpledger.ledger.rules.scope_state import Form
 from dpledger.ledger.rules.transitions import fold
 from dpledger.ledger.scope import Scope
 from dpledger.mechanisms.entropy import Entropy
@@ -276,6 +278,18 @@ def test_a_release_is_a_level() -> None:
     with pytest.raises(ContractViolation, match="withheld"):
         withheld.release(told_once(Chain(FINEST, CLOSED)), 1)
     assert charged(withheld) == 2
+
+
+@pytest.mark.parametrize("form", get_args(Form))
+def test_of_an_interaction_alone_somebody_has_to_see_the_levels(form: Form) -> None:
+    """A release has one answer: its own."""
+    scope, told = opened(), Chain(FINEST, epsilon(Q))
+    redeem = scope.open(said(PLAN), None)._attempt._redeem
+    state = fold([entry.body for entry in scope._ledger.entries()])
+    (held,) = state.open.values()
+    for answers, parts in ((0, told), (1, PLAN if form == "interaction" else told)):
+        settled = course.settle(state, replace(held, form=form), told, redeem=redeem, handed_out=answers)
+        assert settled.parts == parts
 
 
 def test_beside_tests_a_chain_tells_of_no_answer() -> None:
