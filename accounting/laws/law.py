@@ -337,7 +337,8 @@ MOST_DECAYS = 96
 
 
 def sum_up(values: list[float]) -> float:
-    """Claim: at least the exact sum of the products that `values` round, each within one rounding."""
+    """Claim: at least the exact sum of the products that `values` round, each within two roundings: one is of a count
+    above 2^53."""
     if math.inf in values or -math.inf in values:
         return math.inf if math.inf in values else -math.inf
-    return math.nextafter(math.fsum(values) + 2 * UNIT * math.fsum(map(abs, values)), math.inf)
+    return math.nextafter(math.fsum(values) + 3 * UNIT * math.fsum(map(abs, values)), math.inf)

@@ -100,12 +100,12 @@ def a_moment_from_its_largest_term() -> Iterator[Held]:
 
 
 def sums_of_products() -> Iterator[Held]:
-    """Of one sign, and of both, which all but cancel."""
+    """Of one sign, and of both, which all but cancel; of counts that floats hold, and of larger ones."""
     rng = np.random.default_rng(0)
-    for size, sign in product((1, 3, 20), (-1, 1)):
+    for size, sign, most in product((1, 3, 20), (-1, 1), (100, 2**62)):
         for _ in range(20):
             losses = [*rng.uniform(1, 2, size).tolist(), *(sign * rng.uniform(1, 2, size)).tolist()]
-            counts = rng.integers(1, 100, 2 * size).tolist()
+            counts = rng.integers(1, most, 2 * size).tolist()
             exact = sum(count * Fraction(loss) for count, loss in zip(counts, losses, strict=True))
             yield NOTHING, sum_up([count * loss for count, loss in zip(counts, losses, strict=True)]), exact
 
