@@ -32,6 +32,7 @@ _FFT = 16.0
 """Of ||error|| <= _FFT UNIT log2(N) ||x|| for a transform of length N = 2^k; Theorem 24.2 gives 6.7."""
 _FLOOR = 1e-300
 _STEEPEST = 100.0  # spacing times tilt: beyond, nothing is resolved
+_USELESS = 300.0  # a logarithm: values that err by e^this say nothing
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -234,7 +235,9 @@ class Product:
         c, spacing, length = self._c, self._mesh.spacing, self._length
         kernel, kernel_size = _kernel(c, spacing, length)
         inexact = UNIT * (128 + 96 / scalars.expm1(spacing * c))
-        sizes = elementary.exp(np.minimum(self._log_size, 700.0)) * kernel_size * (1 + inexact)
+        if self._log_size.max() > _USELESS:
+            raise WorkLimit("so many runs leave nothing but rounding on a lattice")
+        sizes = elementary.exp(self._log_size) * kernel_size * (1 + inexact)
         lost = float(elementary.product(sizes, np.minimum(self._lost, 2.0) + inexact + 8 * UNIT)) * (1 + 1e-9)
         error = 2 / length * lost + _FFT * UNIT * (length.bit_length() - 1) * math.sqrt(2 / length) * _norm(sizes)
         return np.fft.irfft(elementary.times(self._value, kernel), n=length), error * (1 + 1e-6)

@@ -15,7 +15,7 @@ from dpledger.accounting.composition import (
     Repeated,
     Sequence,
 )
-from dpledger.accounting.guarantees import BoundedRange
+from dpledger.accounting.guarantees import GDP, BoundedRange
 from dpledger.accounting.profile import compose
 
 pytestmark = pytest.mark.sliced
@@ -49,3 +49,11 @@ def test_rare_samples_beside_losses_whose_rounding_is_more_than_all_digits_of_de
     both, alone = (compose(tree).epsilon(delta) for tree in (Sequence((rare, loud)), loud))
     assert alone.lower <= both.upper
     assert both.lower <= alone.upper * (1 + 1e-9)
+
+
+def test_runs_of_which_a_lattice_keeps_nothing_are_about_gaussian() -> None:
+    """10^24 of e0 = 1e-14: the loss of each is e0 or -e0, nearly, so together mu = 0.01."""
+    many = Repeated(Repeated(LaplaceLaw("1e-14"), 10**12), 10**12)
+    found, about = compose(many).epsilon("1e-6"), compose(GDP("0.01")).epsilon("1e-6")
+    assert found.lower <= about.upper
+    assert about.lower <= found.upper <= 1.05 * about.upper
