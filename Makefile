@@ -42,7 +42,7 @@ test-slow: .venv/.dev  ## the slower statistical and scale tests
 	DPLEDGER_HYPOTHESIS=explore $(PY) -m pytest -n 2 --dist worksteal -m slow
 
 test-lowest: .venv-lowest/.made  ## the tests of the core with the lowest versions that pyproject.toml names (as long as `make test`)
-	.venv-lowest/bin/python -m pytest -n 2 --dist worksteal -m "not slow" --slices=$(SLICES) $(HANGS) tests/accounting tests/audit tests/ledger tests/mechanisms tests/reports
+	.venv-lowest/bin/python -m pytest -n 2 --dist worksteal -m "not slow" -W ignore::DeprecationWarning --slices=$(SLICES) $(HANGS) tests/accounting tests/audit tests/ledger tests/mechanisms tests/reports
 
 mutants: .venv/.dev  ## how many of COUNT small faults, made one by one in a copy, the nearest tests find (a minute each)
 	$(PY) tests/support/mutants.py $(COUNT)
@@ -84,7 +84,7 @@ clean:  ## remove the environment and everything built
 	$(PYTHON) -m venv .venv-lowest
 	.venv-lowest/bin/python -m pip install --quiet torch --constraint constraints.txt
 	.venv-lowest/bin/python -m pip install --quiet --editable '.[$(EXTRAS)]' --constraint constraints.txt
-	.venv-lowest/bin/python tests/support/lowest.py | xargs .venv-lowest/bin/python -m pip install --quiet --no-deps
+	.venv-lowest/bin/python tests/support/lowest.py | xargs .venv-lowest/bin/python -m pip install --quiet  # peers that want newer ones are told of
 	touch $@
 
 .venv/.demo: .venv/.made
