@@ -1,6 +1,6 @@
 """The lowest versions of its dependencies that pyproject.toml allows, one a line, each with its last patch.
 
-pip install --no-deps $(python tests/support/lowest.py)
+pip install $(python tests/support/lowest.py)
 """
 
 from __future__ import annotations
