@@ -40,7 +40,7 @@ def test_the_mean_keeps_its_promise(assert_not_refuted: Callable[..., object]) -
 
 def test_the_audit_finds_a_mean_that_forgets_to_clip() -> None:
     """The audit itself is tried: a mutant must be found."""
-    with pytest.raises(dpl.ClaimRefuted):
+    with pytest.raises(dpl.errors.ClaimRefuted):
         dpl.assert_not_refuted(forgetful_mean, PAIRS, dpl.PureDP(EPSILON), relation="replace_one", trials=5_000)
 
 

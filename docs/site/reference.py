@@ -1,7 +1,7 @@
 """Write the pages of the API reference, with every public name.
 
-The names are those of the stubs: `__init__.pyi`, of which each room has a page, and one stub a namespace. mkdocstrings
-fills in signatures and docstrings when the site is built.
+The names are those of the stubs (`__init__.pyi`, of which each room has a page, and one stub a namespace) and of
+`errors`. mkdocstrings fills in signatures and docstrings when the site is built.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import griffe
 import modules
 
+import dpledger.errors
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -25,7 +27,6 @@ PAGES = {  # the names of `dpl`, by the first folder of their home: file and tit
     "attach": ("mechanisms", "Mechanisms"),
     "accounting": ("composition", "Guarantees and composition"),
     "audit": ("audits", "Audits"),
-    "errors": ("errors", "Errors"),
 }
 GIVEN = {  # what calls hand out: nobody makes one
     *("Ledger", "Scope", "Session", "Receipt", "DeclaredRun", "Profile", "Document"),
@@ -112,9 +113,9 @@ class Name:
 
 
 def names(stub: str, prefix: str) -> Iterator[Name]:
-    """The names that the file `stub` of the package lists, but for the namespaces."""
+    """The names that the file `stub` of the package lists, but for the namespaces and errors."""
     for statement in ast.parse((modules.PACKAGE / stub).read_text()).body:
-        if isinstance(statement, ast.ImportFrom) and statement.module:
+        if isinstance(statement, ast.ImportFrom) and statement.module and statement.module != "errors":
             yield from (Name(prefix + alias.name, f"dpledger.{statement.module}") for alias in statement.names)
 
 
@@ -126,9 +127,13 @@ def pages() -> dict[str, str]:
     titles = dict(PAGES.values())
     written = {file: _page(titles[file], "", inside) for file, inside in found.items()}
     for space in NAMESPACES:
-        text = ast.get_docstring(ast.parse((modules.PACKAGE / f"{space}.py").read_text())) or ""
-        written[space] = _page(f"dpl.{space}", as_markdown(text), [*names(f"{space}.pyi", f"dpl.{space}.")])
-    return written
+        written[space] = _page(f"dpl.{space}", _docstring(space), [*names(f"{space}.pyi", f"dpl.{space}.")])
+    errors = [Name(f"dpl.errors.{name}", "dpledger.errors") for name in dpledger.errors.__all__]
+    return written | {"errors": _page("dpl.errors", _docstring("errors"), errors)}
+
+
+def _docstring(module: str) -> str:
+    return as_markdown(ast.get_docstring(ast.parse((modules.PACKAGE / f"{module}.py").read_text())) or "")
 
 
 def _page(title: str, text: str, inside: list[Name]) -> str:

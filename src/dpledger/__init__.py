@@ -1,8 +1,8 @@
 """dpledger: certified privacy accounting, a signed ledger of what was released, and empirical audits.
 
 What people use every day is here; the rest stands in `dpledger.analytic`, `learning`, `stability`, `ex_post`,
-`filters`, `keys`, `planning` and `results`. The names of each are listed once, in the stub beside it (`__init__.pyi`),
-and loaded when they are first used: `import dpledger` loads no numpy.
+`filters`, `keys`, `planning`, `results` and `errors`. The names of each are listed once, in the stub beside it
+(`__init__.pyi`), and loaded when they are first used: `import dpledger` loads no numpy.
 """
 
 from dpledger.stubs import attached

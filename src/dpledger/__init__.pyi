@@ -1,5 +1,6 @@
 from . import (
     analytic as analytic,
+    errors as errors,
     ex_post as ex_post,
     filters as filters,
     keys as keys,
@@ -27,7 +28,6 @@ from .accounting.composition import (
     SampledWithoutReplacement as SampledWithoutReplacement,
     Sequence as Sequence,
     Shuffled as Shuffled,
-    SparseVectorLaw as SparseVectorLaw,
 )
 from .accounting.documents import Document as Document
 from .accounting.guarantees import (
@@ -52,12 +52,9 @@ from .audit.testing import assert_not_refuted as assert_not_refuted
 from .audit.training.step_audit import audit_steps as audit_steps
 from .audit.training.whole import audit_training as audit_training
 from .errors import (
-    AuditTooWeak as AuditTooWeak,
     BudgetRefused as BudgetRefused,
-    ClaimRefuted as ClaimRefuted,
     DpledgerError as DpledgerError,
     ParameterError as ParameterError,
-    VerificationError as VerificationError,
 )
 from .ledger.ledger import Ledger as Ledger
 from .ledger.scope import Scope as Scope

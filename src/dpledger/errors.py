@@ -260,7 +260,7 @@ class VerificationError(EvidenceError):
     >>> book, stranger = dpl.Ledger.in_memory(), dpl.Ledger.in_memory()
     >>> try:
     ...     book.verify(key=stranger.public_key)
-    ... except dpl.VerificationError as error:
+    ... except dpl.errors.VerificationError as error:
     ...     print(type(error).__name__)
     VerificationError
     """
@@ -315,7 +315,7 @@ class ClaimRefuted(EvidenceError, AssertionError):
 
     >>> try:
     ...     dpl.assert_not_refuted(lambda data, rng: data, [(0, 1)], dpl.PureDP(1), trials=1000)
-    ... except dpl.ClaimRefuted as error:
+    ... except dpl.errors.ClaimRefuted as error:
     ...     print(type(error).__name__)
     ClaimRefuted
     """
@@ -331,7 +331,7 @@ class AuditTooWeak(EvidenceError, AssertionError):
 
     >>> try:
     ...     dpl.assert_not_refuted(lambda data, rng: None, [(0, 1)], dpl.PureDP(1), trials=1000)
-    ... except dpl.AuditTooWeak as error:
+    ... except dpl.errors.AuditTooWeak as error:
     ...     print(type(error).__name__)
     AuditTooWeak
     """

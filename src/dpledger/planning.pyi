@@ -5,6 +5,7 @@ from .accounting.composition import (
     OffsetZCDP as OffsetZCDP,
     PermuteAndFlipLaw as PermuteAndFlipLaw,
     Selected as Selected,
+    SparseVectorLaw as SparseVectorLaw,
     TruncatedSampledGaussianLaw as TruncatedSampledGaussianLaw,
 )
 from .accounting.planning.calibration import calibrate_count as calibrate_count

@@ -48,7 +48,7 @@ def _listed(stub: Path) -> dict[str, str | None]:
 def _elsewhere(name: str, folder: Path) -> str:
     if name.startswith("_"):
         return ""
-    homes: dict[str, str] = {}
+    homes = {one: f"{PACKAGE}.errors.{one}" for one in import_module(f"{PACKAGE}.errors").__all__}
     for stub in sorted(folder.glob("*.pyi")):
         space = PACKAGE if stub.stem == "__init__" else f"{PACKAGE}.{stub.stem}"
         homes |= {one: f"{space}.{one}" for one, home in _listed(stub).items() if home}

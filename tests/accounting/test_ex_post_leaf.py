@@ -164,14 +164,14 @@ def test_a_loss_above_the_cap_is_none_and_the_cap_stands() -> None:
 def test_a_stated_loss_counts_no_answers() -> None:
     """So beside an outcome that counts them it hides none."""
     assert outcomes.answers(ran(PURE)) is None
-    counted = dpl.SparseVectorLaw("basic", 1, 1, 0, 2, 4)
+    counted = dpl.planning.SparseVectorLaw("basic", 1, 1, 0, 2, 4)
     tree = Sequence((ran(PURE), replace(counted, outcome=SparseVectorOutcome((), 2, halted=False))))
     assert outcomes.answers(tree) == 2
 
 
 def test_laws_are_no_word_and_promises_are() -> None:
     word = dpl.PrivacyCurve((0, 1), ("0.5", "0.1"))
-    tree = Sequence((dpl.LaplaceLaw(1), word, dpl.SparseVectorLaw("basic", 1, 1, 0, 2, 4), PureDP(1)))
+    tree = Sequence((dpl.LaplaceLaw(1), word, dpl.planning.SparseVectorLaw("basic", 1, 1, 0, 2, 4), PureDP(1)))
     assert attested(tree) == (word, PureDP(1))
 
 

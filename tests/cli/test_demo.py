@@ -55,7 +55,7 @@ def test_the_bundle_verifies_and_the_changed_copy_does_not(demo: tuple[Path, dic
     verified = bundle.verify(out / "bundle", key)
     assert isinstance(answer["tampered"]["index"], int)
     assert answer["tampered"]["index"] < verified.head.size
-    with pytest.raises(dpl.VerificationError):
+    with pytest.raises(dpl.errors.VerificationError):
         bundle.verify(out / "tampered", key)
 
 

@@ -292,8 +292,8 @@ DOORS: dict[str, Door] = {
     "planning.PoissonTrials": Door(dpl.planning.PoissonTrials, {"mean": 5, "most": 100}),
     "Sequence": Door(dpl.Sequence, {"of": (LEAF, LEAF)}),
     "Shuffled": Door(dpl.Shuffled, {"of": LEAF, "users": 10}),
-    "SparseVectorLaw": Door(
-        dpl.SparseVectorLaw,
+    "planning.SparseVectorLaw": Door(
+        dpl.planning.SparseVectorLaw,
         {"mode": "basic", "cutoff": 1, "epsilon": 1, "delta": 0, "threshold_scale": 2, "query_scale": 4},
     ),
     # guarantees and filters
@@ -1461,8 +1461,7 @@ ANSWERS: dict[str, str] = {
     ),
     **dict.fromkeys(("stability.MeanSquare", "stability.StabilityEstimate"), "dpledger makes it"),
     **dict.fromkeys(("stability.MeanSquare", "stability.FirstMoment"), "dpledger makes it"),
-    **dict.fromkeys(("BudgetRefused", "DpledgerError", "ParameterError", "VerificationError"), "dpledger raises it"),
-    **dict.fromkeys(("ClaimRefuted", "AuditTooWeak"), "dpledger raises it"),
+    **dict.fromkeys(("BudgetRefused", "DpledgerError", "ParameterError"), "dpledger raises it"),
     "Audit.changes": "between audits and the ledger",
     **dict.fromkeys(
         (

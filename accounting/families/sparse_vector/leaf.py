@@ -43,7 +43,8 @@ class SparseVectorLaw:
     one charge on a single threshold: both scales fall from test to test in one ratio, down to these, the threshold's
     noise along a chain (ReducedAboveThreshold of Whitehouse et al. 2022).
 
-    >>> tests = dpl.SparseVectorLaw(mode="basic", cutoff=3, epsilon=1, delta=0, threshold_scale=6, query_scale=12)
+    >>> law = dpl.planning.SparseVectorLaw
+    >>> tests = law(mode="basic", cutoff=3, epsilon=1, delta=0, threshold_scale=6, query_scale=12)
     >>> round(dpl.compose(tests).epsilon(0).upper, 4)
     1.0
     """
