@@ -68,6 +68,9 @@ class Connection(sqlite3.Connection):
             self.presence.end()  # until then SQLite leaves the log alone
             _OPEN.discard(self)
 
+    def __del__(self) -> None:
+        """Nothing: the store closes it. Python 3.13 would, in a garbage collection that meets it before the store."""
+
     @property
     def has_same_files(self) -> bool:
         """Whether the file and its log are those that this connection has open."""

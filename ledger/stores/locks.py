@@ -12,6 +12,9 @@ time, by descriptors of our own, which only their own close lets go:
   process from removing the log or cutting its index while a connection is open, and from copying the log into the file
   while one reads. Systems without such locks (macOS) have SQLite's own alone: there a log that was removed is noticed
   (`Connection.require_same_files`), and a reader whose process dropped its locks may fail.
+
+Both close themselves when they are collected, which in a cycle may be before the store that uses them: so they say
+then that they have no descriptor any more.
 """
 
 from __future__ import annotations
@@ -100,8 +103,9 @@ class WriteLock:
             os.close(descriptor)
 
     def __del__(self) -> None:
-        if os is not None and self._descriptor is not None:  # as a process ends, names may go before objects
-            os.close(self._descriptor)
+        descriptor, self._descriptor = self._descriptor, None
+        if os is not None and descriptor is not None:  # as a process ends, names may go before objects
+            os.close(descriptor)
 
     def _is_taken(self) -> bool:
         if self._descriptor is not None:  # it could not be given back
@@ -179,7 +183,9 @@ class Presence:
             os.close(index)
 
     def __del__(self) -> None:
-        for descriptor in (self._descriptor, self._index):
+        descriptors = (self._descriptor, self._index)
+        self._descriptor = self._index = None
+        for descriptor in descriptors:
             if os is not None and descriptor is not None:
                 os.close(descriptor)
 

@@ -314,6 +314,8 @@ class SQLiteStore:
                     with suppress(sqlite3.ProgrammingError):  # closed, and interrupted right after that
                         self._end()
                     with suppress(StoreFailure):
+                        self._connection.presence.begin()  # a garbage collection may have ended it before us
+                    with suppress(StoreFailure):
                         held.enter_context(self._writers.held(seconds))
                 if self._writers is not None and self._writers.is_held and self._connection.has_same_files:
                     self._connection.presence.end()

@@ -11,6 +11,7 @@ import os
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -56,6 +57,7 @@ class WitnessFile:
             raise ParameterError("witness", str(path), "the file of a witness (dpledger witness init makes one)")
         try:
             self._database = _connected(path)
+            weakref.finalize(self, self._database.close).atexit = False
             found = self._database.execute("PRAGMA application_id").fetchone()[0]
         except sqlite3.Error:
             found = None

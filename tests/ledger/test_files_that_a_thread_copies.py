@@ -310,3 +310,16 @@ def test_a_program_that_never_closes_its_ledger_leaves_the_file_alone(tmp_path: 
     connection = sqlite3.connect(path)
     assert connection.execute("SELECT count(*) FROM leaves").fetchone() == (3,)
     connection.close()
+
+
+def test_a_ledger_that_ends_in_a_garbage_collection_leaves_the_file_alone(tmp_path: Path) -> None:
+    """In a cycle Python ends its parts in any order; since 3.13 the end of a connection is a close, with a warning."""
+    for name in ("a.ledger", "b.ledger"):
+        book = Ledger.create(tmp_path / name)
+        book.declare("limits", "none", by="me")
+        store = book._store
+        assert isinstance(store, SQLiteStore)
+        vars(store._connection)["cycle"] = [store._connection, book]
+        del book, store
+        gc.collect()
+        assert not [other for other in os.listdir(tmp_path) if other.startswith(f"{name}-")]

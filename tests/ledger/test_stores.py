@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -183,14 +184,15 @@ def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
 
 
 def contents() -> dict[str, bytes]:
-    other = sqlite3.connect(":memory:")
-    other.execute("CREATE TABLE t (x)")
+    with closing(sqlite3.connect(":memory:")) as other:
+        other.execute("CREATE TABLE t (x)")
+        database = other.serialize()
     return {
         "empty": b"",
         "text": b"patients-2026\n" * 400,
         "zeros": bytes(8192),
         "noise": os.urandom(8192),
-        "another database": other.serialize(),
+        "another database": database,
         "a bundle's entries": (ledger_golden.DATA / "entries.jsonl").read_bytes(),
     }
 

@@ -12,7 +12,7 @@ import stat
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -309,7 +309,8 @@ def test_other_files_are_no_witness(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="witness init"):
         WitnessFile(tmp_path / "nothing")
     (tmp_path / "text").write_text("no database, but long enough to be read as one" * 20)
-    sqlite3.connect(tmp_path / "other").executescript("CREATE TABLE a (b)")
+    with closing(sqlite3.connect(tmp_path / "other")) as other:
+        other.executescript("CREATE TABLE a (b)")
     for name in ("text", "other"):
         with pytest.raises(ParameterError, match="witness init"):
             WitnessFile(tmp_path / name)

@@ -15,7 +15,7 @@ import pytest
 from dpledger.accounting.composition import Repeated, Sequence
 from dpledger.accounting.guarantees import BoundedRange, PureDP
 from dpledger.audit import audit_mechanism
-from dpledger.errors import ParameterError
+from dpledger.errors import ContractViolation, ParameterError
 from dpledger.ledger.ledger import Ledger
 from dpledger.mechanisms.entropy import Words, seeded
 from dpledger.mechanisms.learning.baselines import threshold_learner
@@ -244,23 +244,15 @@ def test_a_learner_that_raises_midway_leaves_its_full_charge() -> None:
     placed.release(sample_of(USERS, 2), entropy=endless)
     used = 10**6 - endless.left
 
-    class Raising:
+    class Raising(UserLevelProperLearner):
         """The learner, which fails once its estimate is done."""
 
-        def __init__(self, placed: Any) -> None:
-            self.placed = placed
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self.placed, name)
-
-        def under(self, relation: Relation, unit: Unit) -> Any:
-            return Raising(self.placed.under(relation, unit))
-
         def release(self, data: UserSample, *, entropy: Any) -> Any:
-            return self.placed.release(data, entropy=Broken(used - 1))
+            return super().release(data, entropy=Broken(used - 1))
 
-    with pytest.raises(Exception, match=r"entropy|raised|failed"):
-        scope.release(Raising(learner), sample_of(USERS, 2))
+    raising = Raising(ThresholdClass(3), epsilon="0.75", resolution="0.1", margin="0.2")
+    with pytest.raises(ContractViolation, match="raised an error"):
+        scope.release(raising, sample_of(USERS, 2))
     assert scope.spent(0).upper == pytest.approx(0.75)
     book.verify()
 
