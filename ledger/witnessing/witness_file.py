@@ -179,7 +179,11 @@ class WitnessFile:
 def _connected(path: Path) -> sqlite3.Connection:
     """Durable when COMMIT returns, in the one file: a rollback journal, and a sync of its folder."""
     database = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-    database.execute("PRAGMA synchronous = EXTRA")
+    try:
+        database.execute("PRAGMA synchronous = EXTRA")
+    except BaseException:
+        database.close()
+        raise
     return database
 
 
