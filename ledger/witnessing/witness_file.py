@@ -57,7 +57,7 @@ class WitnessFile:
             raise ParameterError("witness", str(path), "the file of a witness (dpledger witness init makes one)")
         try:
             self._database = _connected(path)
-            weakref.finalize(self, self._database.close).atexit = False
+            weakref.finalize(self, self._database.close)
             found = self._database.execute("PRAGMA application_id").fetchone()[0]
         except sqlite3.Error:
             found = None
