@@ -400,7 +400,7 @@ def create_private(path: Path, data: bytes) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-    except OSError:
+    except BaseException:
         path.unlink(missing_ok=True)  # half a key is of no use, and O_EXCL would refuse the next attempt
         raise
     directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

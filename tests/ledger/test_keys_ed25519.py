@@ -236,12 +236,18 @@ def test_a_file_without_a_key_is_refused(tmp_path: Path, content: bytes) -> None
         SigningKey.load(path)
 
 
-def test_a_half_written_key_file_is_taken_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(descriptor: int) -> None:
-        raise OSError(28, "No space left on device")
+@pytest.mark.parametrize(
+    ("ends", "told"),
+    [(OSError(28, "No space left on device"), ParameterError), (KeyboardInterrupt(), KeyboardInterrupt)],
+)
+def test_a_half_written_key_file_is_taken_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: BaseException, told: type[BaseException]
+) -> None:
+    def stopped(descriptor: int) -> None:
+        raise ends
 
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(ParameterError, match="No space left"):
+    monkeypatch.setattr(os, "fsync", stopped)
+    with pytest.raises(told, match="No space left|^$"):
         KEY.save(tmp_path / "ledger.key")
     assert not (tmp_path / "ledger.key").exists()
 
