@@ -247,7 +247,7 @@ def test_a_half_written_key_file_is_taken_away(
         raise ends
 
     monkeypatch.setattr(os, "fsync", stopped)
-    with pytest.raises(told, match="No space left|^$"):
+    with pytest.raises(told, match=r"No space left|^$"):
         KEY.save(tmp_path / "ledger.key")
     assert not (tmp_path / "ledger.key").exists()
 
