@@ -1,6 +1,6 @@
 """Data in exact fractions: code that keeps them says what it would say if no number were rounded.
 
->>> sum([0.1] * 10) == 1, sum(exactly([0.1] * 10)) == 10 * Fraction(0.1)
+>>> 0.1 + 0.2 == Fraction(0.1) + Fraction(0.2), exactly(0.1) + 0.2 == Fraction(0.1) + Fraction(0.2)
 (False, True)
 >>> 2.0 * exactly(0.5)
 Rational(1, 1)

@@ -71,8 +71,7 @@ class UsesGlobalCoins:
         for _ in range(int(rows.sum())):
             np.random.random()
             random.random()
-        threshold = np.random.random() + random.random()
-        return lambda asked: (np.random.random(len(asked)) + random.random() > threshold).astype(int)
+        return lambda asked: ((np.random.random(len(asked)) + random.random()) % 1 > 0.5).astype(int)
 
 
 class InPlace:
