@@ -63,8 +63,9 @@ export class Authority {
 
   /** Raises unless a verifier's key is, or was, the ledger's own, and no revocation takes it back. */
   requireTrusted(key, lastTrusted = Infinity) {
-    const trusted = this.terms.filter((term) => term.last === undefined && term.first - 1 <= lastTrusted);
-    requireThat(trusted.some((term) => term.key.text === key.text), `the key ${key.id} is none of this record's own`);
+    const named = this.terms.find((term) => term.last === undefined && term.key.text === key.text);
+    requireThat(named, `the key ${key.id} is none of this record's own`);
+    requireThat(named.first - 1 <= lastTrusted, `the key ${key.id} was named after entry ${lastTrusted}, and all that came after that was revoked: give the key before`);
   }
 
   /** The keys once `entry` stands at `index`. */
