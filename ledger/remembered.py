@@ -26,7 +26,7 @@ from pathlib import Path
 from dpledger.errors import RollbackSeen, StoreBehind, StoreFailure, UnrememberedHead
 from dpledger.ledger.signed.merkle import leaf_hash
 from dpledger.ledger.stores.protocol import Store
-from dpledger.ledger.tip import Head
+from dpledger.ledger.tip import GO_ON, Head
 from dpledger.posix import fcntl
 
 __all__ = ["Heads", "SeenHead", "is_behind", "require_seen", "rolled_back"]
@@ -170,10 +170,7 @@ def require_seen(known: SeenHead | None, head: Head, store: Store) -> None:
     if known == SeenHead.of(head):
         return
     if (problem := rolled_back(known, head.tree.size, store)) is not None:
-        raise StoreBehind(
-            f"{problem}. What the missing entries charged would be spent again. Put the newest file back. If it is "
-            "lost, `dpledger accept-rollback` writes that into the record, and ends the scopes"
-        )
+        raise StoreBehind(f"{problem}. {GO_ON}")
 
 
 def is_behind(known: SeenHead | None, size: int, store: Store) -> bool:

@@ -24,10 +24,10 @@ from dpledger.ledger.rules import run_tokens
 from dpledger.ledger.rules.capability import REDEEM_BYTES, Redeem
 from dpledger.ledger.rules.requested import Request
 from dpledger.ledger.rules.scope_state import Form, ScopeState
-from dpledger.ledger.signed import wire
+from dpledger.ledger.signed import envelope, wire
 from dpledger.mechanisms.protocol import Described, GrantedSteps, Interactive, Mechanism, Resumes
 from dpledger.relations import Relation, Unit
-from dpledger.schema import listed, one_of
+from dpledger.schema import listed, one_of, plain
 
 __all__ = [
     "DECLARED",
@@ -53,6 +53,7 @@ _FAILURES: tuple[type, ...] = get_args(get_args(Failure)[0])
 _DESCRIBED = ("kind", "relation", "unit", "under", "claim", "parts", "failures", "parameters")
 DECLARED = "declared_run"
 ELSEWHERE = "elsewhere"
+LARGEST_PARTS = envelope.MAX_BYTES // 4 * 3  # bytes, of which base64 makes four of three
 REMEMBERED = 64  # mechanisms, each in its relation and unit
 _OURS = "dpledger."
 _OF_FUNCTIONS = (
@@ -144,6 +145,7 @@ def _told(mechanism: AnyMechanism, relation: Relation, unit: Unit) -> _Ready[Any
     claim, parts, failures = require_guarantee(ready.claim()), ready.parts(), ready.failures()
     if not isinstance(parts, _TREES):
         raise ParameterError("mechanism", f"parts() that gives {kind_of(parts)}", "what runs, like LaplaceLaw(1)")
+    _require_room(parts)
     if not isinstance(failures, tuple) or not all(isinstance(one, _FAILURES) for one in failures):
         raise ParameterError("mechanism", f"failures() that gives {kind_of(failures)}", "a tuple of failures, or ()")
     rules.check(claim, parts, relation)
@@ -181,6 +183,7 @@ def declared(scope: ScopeState, what: Composable, run: Elsewhere, draw: Draw) ->
     How it runs is not seen, so that it counts as a stream of queries, whose overlaps are looked at, or as the steps
     that it is granted."""
     parts, relation, of = placed(scope, what, run.relation, run.of, each_step=run.steps is not None)
+    _require_room(parts)
     delta = read_at(scope.budget)
     if run.claim is None:
         claim = promise(outcomes.planned(parts), scope.relation, delta)
@@ -223,6 +226,14 @@ def placed(
     if direction is not None:
         raise ParameterError("parts", f"a document for {direction}", "parts for both directions: a budget is for both")
     return reach.reaching(tree, reach.steps_of(said, of, scope.unit, scope.relation), each_step=each_step), said, of
+
+
+def _require_room(parts: Composition) -> None:
+    """ParameterError, before they are priced, for parts that are longer than an entry can be."""
+    length = len(wire.dump({"parts": plain(parts)}))
+    if length > LARGEST_PARTS:
+        expected = f"at most {LARGEST_PARTS:,} bytes, which one entry can hold: charge them as several runs"
+        raise ParameterError("parts", f"{length:,} bytes", expected)
 
 
 def _said(

@@ -47,8 +47,12 @@ from dpledger.ledger.signed import checkpoint, merkle
 from dpledger.ledger.signed.keys import Signer
 from dpledger.ledger.stores.protocol import ChargeRow, Ending, Question, Store, TableRows, Tail, streamed
 
-__all__ = ["START", "Head", "Resumed", "caught_up", "index_entry", "require_tables", "resumed"]
+__all__ = ["GO_ON", "START", "Head", "Resumed", "caught_up", "index_entry", "require_tables", "resumed"]
 
+GO_ON = (
+    "What the missing entries charged would be spent again. Put the newest state back. If it is lost, "
+    "`dpledger accept-rollback` writes that into the record, and ends the scopes"
+)
 NO_HEAD = "the store holds no signed head: it was never a whole ledger, or it was truncated"
 
 
@@ -157,9 +161,9 @@ def caught_up(head: Head, tail: Tail, signer: Signer | None) -> Head:
     StoreBehind for a store that lost what it has seen."""
     known = head.tree.size
     if tail.size < known:
-        raise StoreBehind(f"the store holds {tail.size} entries; this handle has seen {known}")
+        raise StoreBehind(f"the store holds {tail.size} entries; this handle has seen {known}. {GO_ON}")
     if known and tail.leaves[:1] != (head.last_leaf,):
-        raise StoreBehind(f"entry {known - 1} is not the one that this handle has seen")
+        raise StoreBehind(f"entry {known - 1} is not the one that this handle has seen. {GO_ON}")
     if tail.size > known:
         if last_trusted_of(tail.leaves[-1]) is not None:
             raise ForeignLedger("the signing key of this ledger was revoked: open the ledger again, it is for reading")

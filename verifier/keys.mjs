@@ -3,7 +3,7 @@
 import { hex, Invalid } from "./bytes.mjs";
 import { parse } from "./profile.mjs";
 import { requireEntry } from "./schema.mjs";
-import { envelope, Key } from "./signed.mjs";
+import { envelope, Key, keyIdIn } from "./signed.mjs";
 
 const requireThat = (holds, reason) => {
   if (!holds) throw new Invalid(reason);
@@ -63,8 +63,9 @@ export class Authority {
 
   /** Raises unless a verifier's key is, or was, the ledger's own, and no revocation takes it back. */
   requireTrusted(key, lastTrusted = Infinity) {
-    const trusted = this.terms.filter((term) => term.last === undefined && term.first - 1 <= lastTrusted);
-    requireThat(trusted.some((term) => term.key.text === key.text), `the key ${key.id} is none of this record's own`);
+    const named = this.terms.find((term) => term.last === undefined && term.key.text === key.text);
+    requireThat(named, `the key ${key.id} is none of this record's own`);
+    requireThat(named.first - 1 <= lastTrusted, `the key ${key.id} was named after entry ${lastTrusted}, and all that came after that was revoked: give the key before`);
   }
 
   /** The keys once `entry` stands at `index`. */
@@ -152,6 +153,37 @@ function firstAuthority(leaf) {
   const entry = unverified(leaf);
   requireThat(entry.kind === "ledger_opened", "ledger_opened is the first entry, and no other");
   return Authority.opened(entry);
+}
+
+/** Who signs, as of the end: step 5 follows the keys where the key id changes. Raises Invalid, with the index, where they do not. */
+export async function followed(leaves, origin) {
+  let authority;
+  let usual; // the id of the key that signs the next entry, as far as is known
+  let until = Infinity; // the last entry that it signs
+  let looked = -1;
+  const look = async (index) => {
+    if (index <= looked) return;
+    try {
+      requireThat(!authority?.revoked, "nothing may follow a revocation");
+      const entry = await signedEntry(index, leaves[index], origin, authority);
+      authority = authority ? authority.after(index, entry) : Authority.opened(entry);
+    } catch (error) {
+      throw error instanceof Invalid ? error.at(index) : error;
+    }
+    looked = index;
+    usual = authority.ofHead(index + 1).id;
+    const { last } = authority.terms.at(-1);
+    until = last > index ? last : Infinity;
+  };
+  for (let index = 0; index < leaves.length; index++) {
+    const keyId = keyIdIn(leaves[index]);
+    if (keyId === usual && index <= until) continue;
+    if (authority) await look(index - 1);
+    if (keyId !== usual) await look(index);
+  }
+  if (!leaves.length) throw new Invalid("the record has no entry", 0);
+  await look(leaves.length - 1);
+  return authority;
 }
 
 /** The last entry that stands, where a leaf, the last of a record, revokes the key; else undefined. */

@@ -97,6 +97,11 @@ export function envelope(leaf) {
   return { payload, keyId, signature, message: signedMessage(TYPE, payload) };
 }
 
+const AFTER_KEY_ID = '","sig":"'.length + 88 + '"}]}'.length; // 64 bytes in base64
+
+/** The key id where a leaf in its one form has it, not checked. */
+export const keyIdIn = (leaf) => String.fromCharCode(...leaf.subarray(-8 - AFTER_KEY_ID, -AFTER_KEY_ID));
+
 /** What is signed of a payload of a type. */
 export function signedMessage(type, payload) {
   const head = utf8(`DSSEv1 ${type.length} ${type} ${payload.length} `);

@@ -2,7 +2,7 @@
 
 import { hex, Invalid, Unusable } from "./bytes.mjs";
 import { State } from "./fold.mjs";
-import { Authority, authorityOf, isPrivate, lastTrustedOf, signedEntry } from "./keys.mjs";
+import { Authority, authorityOf, followed, isPrivate, lastTrustedOf, signedEntry } from "./keys.mjs";
 import { balance } from "./prices.mjs";
 import { parse } from "./profile.mjs";
 import { requireEntry } from "./schema.mjs";
@@ -123,6 +123,18 @@ export async function verify(entries, head, key, { advance = () => {}, since, wi
   if (tree.size !== signed.size || hex(tree.root()) !== hex(signed.root)) await nameTheEntry(leaves, signed);
   if (kept) requireContinued(kept, signed, root);
   const lastTrusted = leaves.length ? lastTrustedOf(leaves.at(-1)) : undefined;
+  const requireSigned = async (authority) => {
+    authority.requireTrusted(key, lastTrusted);
+    await requireHeadSigned(signed, authority.ofHead(signed.size));
+    if (kept) await requireKeptSigned(kept, signed, authority);
+  };
+  let wrong; // an entry at fault: this one, or one before it, is named below
+  try {
+    await requireSigned(await followed(leaves, signed.origin));
+  } catch (error) {
+    if (!(error instanceof Invalid) || error.index === undefined) throw error;
+    wrong = error;
+  }
   const state = new State(lastTrusted);
   const kinds = {};
   const skipped = [];
@@ -132,10 +144,8 @@ export async function verify(entries, head, key, { advance = () => {}, since, wi
     kinds[entry.kind] = (kinds[entry.kind] ?? 0) + 1;
   };
   const authority = await readThrough(leaves, signed.origin, fold, (done) => advance(done, signed.size));
-  if (!authority) throw new Invalid("the record has no entry", 0);
-  authority.requireTrusted(key, lastTrusted);
-  await requireHeadSigned(signed, authority.ofHead(signed.size));
-  if (kept) await requireKeptSigned(kept, signed, authority);
+  if (wrong) throw wrong;
+  await requireSigned(authority);
   return {
     ledger: signed.origin,
     size: signed.size,

@@ -122,16 +122,18 @@ class Authority:
     def require_trusted(self, key: VerifyingKey, last_trusted: int | None = None) -> None:
         """VerificationError unless `key` is, or was, the ledger's own: the one that a verifier holds. One that a
         revocation takes back is not: it was named after the entry `last_trusted`."""
-        trusted = [
-            term
-            for term in self.terms
-            if term.last is None and (last_trusted is None or term.first - 1 <= last_trusted)
-        ]
-        if all(term.key != key.text for term in trusted):
-            held = ", ".join(key_of(term.key).key_id_hex for term in trusted)
+        own = [term for term in self.terms if term.last is None]
+        named = next((term for term in own if term.key == key.text), None)
+        if named is None:
             raise VerificationError(
-                f"the key that was given, {key.key_id_hex}, is not a key of this record, whose own are {held}. "
+                f"the key that was given, {key.key_id_hex}, is not a key of this record, whose own are "
+                f"{', '.join(key_of(term.key).key_id_hex for term in own)}. "
                 "Either the record is another one, or it is older than that key"
+            )
+        if last_trusted is not None and last_trusted < named.first - 1:
+            raise VerificationError(
+                f"the key that was given, {key.key_id_hex}, was named after entry {last_trusted}, and the record ends "
+                "with a revocation of all that came after that entry: verify it with the key before"
             )
 
     # ---- what changes it --------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import socket
 import threading
+import weakref
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
@@ -80,6 +81,7 @@ class Asker:
         self._seconds = seconds
         self._lock = threading.Lock()
         self._connection: HTTPConnection | None = None
+        self._closed: weakref.finalize[[], Asker]
         self._is_closed = False
 
     def ask(self, sent: Submission) -> Answer:
@@ -122,6 +124,7 @@ class Asker:
         if self._connection is None:
             kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
             self._connection = kind(parts.netloc, timeout=self._seconds)
+            self._closed = weakref.finalize(self, self._connection.close)  # also of a ledger that nobody closed
             self._connection.response_class = _Answered
         elif self._connection.sock is not None:
             self._connection.sock.settimeout(self._seconds)  # the answer before left less of it
@@ -147,9 +150,9 @@ class Asker:
         return Silent(_REFUSALS.get(status, f"refused (HTTP status {status})"))
 
     def _drop(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
+        if self._connection is not None:
+            self._connection = None
+            self._closed()
 
 
 def _told(error: Exception) -> str:

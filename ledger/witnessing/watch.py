@@ -60,6 +60,7 @@ class HeadWatch:
         self._seconds = SECONDS if seconds is None else seconds
         self._askers = tuple(Asker(watcher, seconds=self._seconds) for watcher in policy.watchers)
         self._seen = dict.fromkeys(self._askers, CompactRange())  # by each of them, last
+        self._near: tuple[int, tuple[bytes, ...]] = (0, ())  # the newest leaf hashes, from an index on
         self._turn = threading.RLock()
         self._failure: NotWitnessed | StoreBehind | None = None  # the last one
         self._covered = 0  # of the entries that the handle has seen
@@ -173,7 +174,10 @@ class HeadWatch:
 
     def _newest(self, size: int, own: CompactRange) -> tuple[bytes, Checkpoint, CompactRange]:
         """The newest signed head, and the tree that it is of, which continues what the handle has seen."""
-        tail = self._store.tail(None)
+        near = (tree.size for tree in self._seen.values() if own.size - BATCH < tree.size < own.size)
+        start = min(near, default=own.size)
+        tail = self._store.tail(start)
+        self._near = start, tuple(map(merkle.leaf_hash, tail.leaves))
         if tail.head is None or tail.size < max(size, own.size):
             raise StoreBehind(f"the store holds {tail.size} entries; this handle has seen {max(size, own.size)}")
         head, _ = checkpoint.parse_unverified(tail.head)
@@ -234,6 +238,10 @@ class HeadWatch:
         return base.extend(self._hashes(base.size, size))
 
     def _hashes(self, start: int, stop: int) -> Iterator[bytes]:
+        first, near = self._near
+        if first <= start and stop <= first + len(near):
+            yield from near[start - first : stop - first]
+            return
         for low in range(start, stop, BATCH):
             leaves = self._store.leaves(low, min(stop, low + BATCH))
             if len(leaves) != min(stop, low + BATCH) - low:

@@ -13,7 +13,7 @@ import random
 import subprocess
 from collections.abc import Iterator, Sequence
 from io import BytesIO
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 import pytest
@@ -24,7 +24,7 @@ import ledger_vectors
 from dpledger.cli import app
 from dpledger.errors import ParameterError, VerificationError
 from dpledger.ledger.entries.entry import entry_of
-from dpledger.ledger.signed import envelope, wire
+from dpledger.ledger.signed import envelope, merkle, wire
 from dpledger.ledger.signed.keys import SigningKey
 from dpledger.ledger.verifying import bundle, verification
 from golden import content_of
@@ -352,6 +352,33 @@ def test_it_verifies_the_ledger_with_an_owner_and_refuses_what_the_owner_did_not
     verdicts = judged(case_of(content, signed, key.public.text) for content, signed in records)
     assert [(said.accepted, said.index) for said in verdicts] == [(True, None), (False, 1), (False, 1)]
     assert [python_says(content, signed, key) for content, signed in records] == [(True, None), (False, 1), (False, 1)]
+
+
+def test_where_entries_and_the_head_are_signed_by_other_keys_both_name_the_same_first() -> None:
+    """Step 5 comes before those that look at each entry."""
+    keys = (
+        ledger_golden.TURNS_KEY,
+        ledger_golden.TURNS_SECOND,
+        ledger_golden.TURNS_ENTRY,
+        ledger_golden.TURNS_RECOVERY,
+    )
+    by_id = {key.public.key_id_hex: key for key in keys}
+    leaves = tuple(bundle.read(ledger_golden.KEYS_DATA)[0])
+    payloads = [wire.parse(envelope.parse_unverified(leaf).payload) for leaf in leaves]
+    signers = [by_id[envelope.key_id_of(leaf)] for leaf in leaves]
+    records: list[tuple[bytes, bytes]] = []
+    for at, other, of_head in product(range(len(leaves)), keys, keys):
+        record: list[bytes] = []
+        for index, payload in enumerate(payloads):
+            linked = {**payload, "previous": merkle.leaf_hash(record[-1]).hex() if record else "0" * 64}
+            record.append(envelope.seal(wire.dump(linked), other if index == at else signers[index]))
+        records.append((joined(record), signed_head(record, of_head)))
+    first = keys[0]
+    verdicts = judged(case_of(content, head, first.public.text) for content, head in records)
+    said = [(verdict.accepted, verdict.index) for verdict in verdicts]
+    assert said == [python_says(content, head, first) for content, head in records]
+    assert {True, False} == {accepted for accepted, _ in said}
+    assert len({index for _, index in said}) > 5
 
 
 def test_newer_words_stop_it_as_newer() -> None:

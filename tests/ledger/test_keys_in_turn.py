@@ -533,6 +533,8 @@ def test_a_record_with_a_revocation(parts: list[Said], head: SigningKey, at: tup
 def test_a_key_named_after_the_last_trusted_entry_is_no_longer_one_to_trust() -> None:
     leaves, head = record([*TURNED, revoked(1)], RECOVERY)
     assert verdict(leaves, head, SECOND) == (False, None)
+    with pytest.raises(VerificationError, match=r"was named after entry 1, .*: verify it with the key before"):
+        verification.verify(leaves, head, SECOND.public)
     leaves, head = record([*TURNED, revoked(2)], RECOVERY)
     assert verdict(leaves, head, SECOND) == (True, None)
 

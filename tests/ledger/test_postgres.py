@@ -195,7 +195,7 @@ def test_a_restored_dump_is_an_older_ledger_that_verifies(
         book.scope("s").release(laplace("1"), 1)
         kept = book.head
         server.restored(schema, dump)
-        with pytest.raises(StoreBehind):
+        with pytest.raises(StoreBehind, match=r"handle has seen 6\. .* Put the newest state back\. .*accept-rollback"):
             book.refresh()
     with pytest.raises(StoreBehind, match="accept-rollback"):
         Ledger.open_or_create(address, keys=keys)
@@ -504,22 +504,30 @@ def test_what_is_no_ledger_is_told(server: Server) -> None:
         made.tail(None)
 
 
-def test_a_release_takes_two_round_trips(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    with Ledger.open_or_create(server.address(), keys=tmp_path / "clinic") as book:
-        scope = book.scope("s", unit="patient", relation="add_remove", budget=PureDP(1))
-        said: list[str] = []
-        genuine = psycopg.Connection.execute
+@pytest.mark.parametrize("witnessed", [0, 1])
+def test_a_release_takes_two_round_trips_and_one_more_to_ask_witnesses(
+    server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, witnessed: int
+) -> None:
+    with running(tmp_path) as witness:
+        policy = witness.policy if witnessed else None
+        with Ledger.open_or_create(server.address(), keys=tmp_path / "clinic", witnesses=policy) as book:
+            witness.allow(book.public_key)
+            scope = book.scope("s", unit="patient", relation="add_remove", budget=PureDP(1))
+            scope.release(laplace("0.1"), 1)  # the first time a witness is asked, all entries are read
+            said: list[str] = []
+            genuine = psycopg.Connection.execute
 
-        def execute(self: Any, statement: Any, *operands: Any, **options: Any) -> Any:
-            said.append(statement)
-            return genuine(self, statement, *operands, **options)
+            def execute(self: Any, statement: Any, *operands: Any, **options: Any) -> Any:
+                said.append(statement)
+                return genuine(self, statement, *operands, **options)
 
-        monkeypatch.setattr(psycopg.Connection, "execute", execute)
-        scope.release(laplace("0.1"), 1, key="k")  # whether the key was used is asked
-        assert len(said) == 3
-        said.clear()
-        scope.release(laplace("0.1"), 1)
-        assert len(said) == 2
+            monkeypatch.setattr(psycopg.Connection, "execute", execute)
+            scope.release(laplace("0.1"), 1, key="k")  # whether the key was used is asked
+            assert len(said) == 3 + witnessed
+            said.clear()
+            scope.release(laplace("0.1"), 1)
+            assert len(said) == 2 + witnessed
+            assert witness.files[0].asked >= 3 * witnessed
 
 
 def test_a_server_that_may_lose_what_it_acknowledged_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

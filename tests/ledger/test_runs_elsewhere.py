@@ -251,6 +251,27 @@ def test_parts_are_a_plan_without_an_outcome(scope: Scope) -> None:
     assert kinds(scope) == []
 
 
+@pytest.mark.parametrize("name", ["elsewhere", "elsewhere with a claim", "a quote", "a release"])
+def test_parts_that_no_entry_can_hold_are_refused_before_they_are_priced(
+    scope: Scope, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def priced(*_: Any) -> None:
+        raise AssertionError("priced")
+
+    monkeypatch.setattr("dpledger.ledger.requests.promise", priced)
+    monkeypatch.setattr("dpledger.ledger.requests.rules.check", priced)
+    many = Sequence(tuple(PoissonSampled(GaussianLaw(f"1.{number:04}"), rate="0.01") for number in range(1000)))
+    asked: dict[str, Callable[[], object]] = {
+        "elsewhere": lambda: scope.charge(many, **WORD),
+        "elsewhere with a claim": lambda: scope.charge(many, claim=ApproxDP(1, "0.000001"), **WORD),
+        "a quote": lambda: scope.quote(many, relation="add_remove"),
+        "a release": lambda: scope.release(Once(made_of=many), []),
+    }
+    with pytest.raises(ParameterError, match=r"^parts: expected at most 49,149 bytes, .*, got \d\d,\d\d\d bytes$"):
+        asked[name]()
+    assert kinds(scope) == []
+
+
 def test_a_claim_must_follow_from_the_parts(scope: Scope) -> None:
     with pytest.raises(ClaimTooSmall):
         scope.charge(LaplaceLaw("0.5"), claim=PureDP("0.25"), **WORD)

@@ -3,10 +3,12 @@ one, `test_remembered_heads` says: a copy on another machine, a clone, a fork.""
 
 from __future__ import annotations
 
+import gc
 import shutil
 import socket
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -612,6 +614,18 @@ def test_a_copy_that_lost_what_a_witness_saw_does_not_verify(tmp_path: Path, wit
     found = read_cosigned(cosigned, witness.policy)
     with pytest.raises(VerificationError, match="the record ends here"):
         verification.verify(leaves, head, key, since=[found.head])
+
+
+def test_a_ledger_that_nobody_closed_leaves_no_connection_to_a_witness(tmp_path: Path, witness: Running) -> None:
+    path = witnessed(tmp_path / "clinic.ledger", witness)
+    book = Ledger.open(path)
+    scope_of(book).release(laplace(), 7)
+    vars(book)["cycle"] = [book]
+    del book
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        gc.collect()
+    assert not [str(one.message) for one in told if one.category is ResourceWarning]
 
 
 def test_every_entry_that_lets_data_be_read_is_asked_about() -> None:

@@ -85,7 +85,9 @@ def rotate_owner(
                 voice.say("then run this again, with --approval and the line that it prints in place of --request")
                 voice.give({"ledger": book.id, "request": str(request)})
                 return
-            voice.say(f"{entry.ledger} has another owner from entry {entry.index} on; old approvals are void")
+            voice.say(
+                f"{entry.ledger} has another owner from entry {entry.index} on; old requests and approvals are void"
+            )
             voice.give({"ledger": entry.ledger, "index": entry.index})
 
 
