@@ -326,7 +326,8 @@ class LedgerHandle(Handle):
             heads = remembered.Heads(book.id)
             seen = heads.newest()
             if seen is None or remembered.rolled_back(seen, book.state.size, store) is None:
-                raise ParameterError("ledger", "the newest that was seen here", "an older copy of a ledger that was used here")
+                got, expected = "the newest that was seen here", "an older copy of a ledger that was used here"
+                raise ParameterError("ledger", got, expected)
             accepted = RollbackAccepted(size=seen.size, leaf=seen.leaf, by=by, reason=reason)
             entry = book.transact(lambda *_: [accepted])[0]
             heads.keep(remembered.SeenHead.of(book._head), also_older=True)

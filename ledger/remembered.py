@@ -25,8 +25,8 @@ from pathlib import Path
 
 from dpledger.errors import RollbackSeen, StoreBehind, StoreFailure, UnrememberedHead
 from dpledger.ledger.signed.merkle import leaf_hash
-from dpledger.ledger.stores.protocol import Store
-from dpledger.ledger.tip import GO_ON, Head
+from dpledger.ledger.stores.protocol import GO_ON, Store
+from dpledger.ledger.tip import Head
 from dpledger.posix import fcntl
 
 __all__ = ["Heads", "SeenHead", "is_behind", "require_seen", "rolled_back"]

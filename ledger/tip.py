@@ -45,14 +45,10 @@ from dpledger.ledger.rules.transitions import charged_scope, step
 from dpledger.ledger.saved import SavedFold, restored
 from dpledger.ledger.signed import checkpoint, merkle
 from dpledger.ledger.signed.keys import Signer
-from dpledger.ledger.stores.protocol import ChargeRow, Ending, Question, Store, TableRows, Tail, streamed
+from dpledger.ledger.stores.protocol import GO_ON, ChargeRow, Ending, Question, Store, TableRows, Tail, streamed
 
-__all__ = ["GO_ON", "START", "Head", "Resumed", "caught_up", "index_entry", "require_tables", "resumed"]
+__all__ = ["START", "Head", "Resumed", "caught_up", "index_entry", "require_tables", "resumed"]
 
-GO_ON = (
-    "What the missing entries charged would be spent again. Put the newest state back. If it is lost, "
-    "`dpledger accept-rollback` writes that into the record, and ends the scopes"
-)
 NO_HEAD = "the store holds no signed head: it was never a whole ledger, or it was truncated"
 
 

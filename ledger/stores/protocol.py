@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
 __all__ = [
+    "GO_ON",
     "NOTHING",
     "Addition",
     "AppendOutcome",
@@ -40,6 +41,11 @@ AppendOutcome = Literal["done", "failed", "unknown"]
 may be there, or come to be, since the reply was lost: say it again."""
 
 BATCH = 500  # leaves fetched at a time
+GO_ON = (
+    "What the missing entries charged would be spent again. Put the newest state back. If it is lost, "
+    "`dpledger accept-rollback` writes that into the record, and ends the scopes"
+)
+"""What a StoreBehind says last, of a store that lost entries."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ from dpledger.ledger.entries.bodies import Body, Committed, Progress, Reserved, 
 from dpledger.ledger.signed import checkpoint, merkle
 from dpledger.ledger.signed.checkpoint import Checkpoint, SignatureLine
 from dpledger.ledger.signed.merkle import CompactRange
-from dpledger.ledger.stores.protocol import BATCH, Store
+from dpledger.ledger.stores.protocol import BATCH, GO_ON, Store
 from dpledger.ledger.witnessing.asking import Answer, Asker, Cosigned, Saw, Silent
 from dpledger.ledger.witnessing.cosigning import line_of
 from dpledger.ledger.witnessing.policy import WitnessPolicy
@@ -179,12 +179,14 @@ class HeadWatch:
         tail = self._store.tail(start)
         self._near = start, tuple(map(merkle.leaf_hash, tail.leaves))
         if tail.head is None or tail.size < max(size, own.size):
-            raise StoreBehind(f"the store holds {tail.size} entries; this handle has seen {max(size, own.size)}")
+            seen = max(size, own.size)
+            raise StoreBehind(f"the store holds {tail.size} entries; this handle has seen {seen}. {GO_ON}")
         head, _ = checkpoint.parse_unverified(tail.head)
         tree = own.extend(self._hashes(own.size, head.size))
         if tree.root() != head.root:
             raise StoreBehind(
-                "the stored entries are not those that this handle has seen: the store was changed, or put back"
+                "the stored entries are not those that this handle has seen: the store was changed, or put back. "
+                + GO_ON
             )
         return tail.head, head, tree
 
@@ -245,7 +247,7 @@ class HeadWatch:
         for low in range(start, stop, BATCH):
             leaves = self._store.leaves(low, min(stop, low + BATCH))
             if len(leaves) != min(stop, low + BATCH) - low:
-                raise StoreBehind(f"the store lost entries below {stop}")
+                raise StoreBehind(f"the store lost entries below {stop}. {GO_ON}")
             yield from map(merkle.leaf_hash, leaves)
 
     def _failed(self, silent: dict[Asker, Silent], lines: dict[Asker, SignatureLine]) -> NotWitnessed | StoreBehind:

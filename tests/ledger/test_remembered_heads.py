@@ -195,7 +195,7 @@ def test_who_verifies_a_file_that_went_back_is_warned(tmp_path: Path) -> None:
 
 def test_there_must_be_one_to_accept(tmp_path: Path) -> None:
     path = made(tmp_path / "clinic.ledger")
-    with pytest.raises(dpl.ParameterError, match="older copy .*got the newest that was seen here"):
+    with pytest.raises(dpl.ParameterError, match=r"older copy .*got the newest that was seen here"):
         Ledger.accept_rollback(path, by="me", reason="why not")
     path.with_name("clinic.ledger.key").unlink()
     with pytest.raises(dpl.ParameterError, match="signing key"):
