@@ -15,7 +15,7 @@ import pytest
 from scipy.stats import hypergeom
 
 from dpledger.accounting.guarantees import PureDP
-from dpledger.audit import audit_mechanism
+from dpledger.audit import audit_mechanism, audit_outputs
 from dpledger.audit.evidence.binomial import lower_limit
 from dpledger.audit.sampling import dependence as probe
 from dpledger.audit.sampling.dependence import dependence
@@ -84,7 +84,7 @@ def with_nan(rng: np.random.Generator, runs: int) -> npt.NDArray[Any]:
 
 @pytest.mark.parametrize("more", [True, False])
 @pytest.mark.parametrize("bag", [(0, 0, 0, 1, 1, 2), (0, 1, 2, 3, 4, 5), (0, 0, 0, 0, 0, 1), (0, 0, 1, 1, 2, 2)])
-@pytest.mark.parametrize("rule", ["last", "second last", "start", "other side"])
+@pytest.mark.parametrize("rule", ["last", "second last", "start", "as before", "other side"])
 def test_a_rule_gains_nothing_on_average_over_all_orders(bag: tuple[int, ...], rule: str, more: bool) -> None:
     """Over all 720 orders of what was there: the martingale has mean one."""
     wealth = []
@@ -94,6 +94,7 @@ def test_a_rule_gains_nothing_on_average_over_all_orders(bag: tuple[int, ...], r
             "last": probe._earlier(codes, 1),
             "second last": probe._earlier(codes, 2),
             "start": probe._since_start(codes, (0, 2, 4)),
+            "as before": probe._as_before(codes),
             "other side": np.array((0, 1, 0, 2, 0, 1)),
         }[rule]
         wealth.append(math.exp(-_signed([("", codes, guesses)], more)))
@@ -168,6 +169,16 @@ def test_outputs_that_are_listed_twice(draw: Draw, lag: int) -> None:
     told = both(twice)
     assert told is not None
     assert told.startswith("runs depend on each other: ")
+
+
+@pytest.mark.parametrize(("runs", "times"), [(90, 3), (500, 3), (1_100, 3), (700, 10)])
+def test_outputs_that_are_listed_again_after_all_of_them(runs: int, times: int) -> None:
+    rng = np.random.default_rng(runs)
+    left, right = (np.tile(rng.laplace(loc, 1, runs), times) for loc in (0, 1))
+    assert dependence(seen(left), seen(right), ALPHA) is not None
+    result = audit_outputs(left, right, PureDP(1), confidence="0.9999")
+    assert result.verdict == "not_refuted"
+    assert result.blind == "runs depend on each other: they go on as they did before"
 
 
 def test_workers_and_batches_that_begin_alike() -> None:
