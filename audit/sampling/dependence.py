@@ -4,9 +4,10 @@ If the runs of a side are independent and alike, every order of what they gave i
 discrete, constant, with atoms. So all tests here are of the order, given what was there:
 
 * *repeats*: a rule guesses what a run gives from the runs before it (the last one, the second last, the run at the same
-  place after a worker began, the run that followed the latest equal of the last one) or from the other side. It comes true with the probability (how many of the guessed
-  outcome are left) / (how many runs are left). A product of likelihood ratios against rules that come true more often,
-  or less often, is a test martingale, and so is the average of several.
+  place after a worker began, the one that followed the latest equal of the last one) or from the other side. It comes
+  true with the probability (how many of the guessed outcome are left) / (how many runs are left). A product of
+  likelihood ratios against rules that come true more often, or less often, is a test martingale, and so is the average
+  of several.
 * *trends*: how many of the runs with a property (above the median, far from it, of the commonest kind) are among the
   first runs is hypergeometric.
 * *pairs*: how many pairs of a left and a right run both have it is hypergeometric as well.
@@ -188,8 +189,8 @@ def _shifted(codes: Codes, lag: int) -> Codes:
 
 
 def _as_before(codes: Codes) -> Codes:
-    """That a run gives what followed when its predecessor's outcome was last there: outputs that are listed again, noise
-    from a list that is used again, whatever its length."""
+    """That a run gives what followed when the outcome of the run before it was last there: outputs that are listed
+    again, noise from a list that is used again, whatever its length."""
     guesses = np.full(len(codes), -1)
     order = np.argsort(codes, kind="stable")
     again = np.flatnonzero(codes[order[1:]] == codes[order[:-1]])
