@@ -17,6 +17,7 @@ from scipy.stats import hypergeom
 from dpledger.accounting.guarantees import PureDP
 from dpledger.audit import audit_mechanism, audit_outputs
 from dpledger.audit.evidence.binomial import lower_limit
+from dpledger.audit.features.blind import STILL
 from dpledger.audit.sampling import dependence as probe
 from dpledger.audit.sampling.dependence import dependence
 
@@ -237,3 +238,29 @@ def test_a_mechanism_that_repeats_its_answers_is_told_however_soon_the_claim_fel
         assert result.blind is not None
         fell.append(result.evidence.fell_after)
     assert any(fell)  # so it is the order of more runs that saves it
+
+
+class Keeps:
+    """A correct answer, drawn once for each dataset."""
+
+    def __init__(self) -> None:
+        self.kept: dict[float, Any] = {}
+
+    def __call__(self, data: float, rng: np.random.Generator) -> Any:
+        return self.kept.setdefault(data, {"mean": data + rng.laplace(), "note": "ok", "none": [math.nan, 1]})
+
+
+def test_what_gives_one_answer_for_ever_looks_like_raw_data_and_its_author_is_told() -> None:
+    kept = audit_mechanism(Keeps(), 0.0, 1.0, PureDP(1), trials=1_000, seed=1, progress=False)
+    assert kept.verdict == "violation"
+    assert STILL in kept.told
+    assert STILL in str(kept)
+    half = audit_mechanism(
+        lambda x, rng: x + rng.laplace(scale=0.5), 0.0, 1.0, PureDP(1), trials=1_000, seed=1, progress=False
+    )
+    assert half.verdict == "violation"
+    assert half.told == ()
+    one_side = audit_mechanism(
+        lambda x, rng: x * rng.random(), 0.0, 1.0, PureDP(1), trials=1_000, seed=1, progress=False
+    )
+    assert one_side.told == ()
