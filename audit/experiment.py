@@ -170,7 +170,7 @@ def audit_mechanism(
         relation=relation,
         pair=f"{_shape(left)} and {_shape(right)}",
         apart=apart(left, right, relation, unit),
-        told=tuple(words for words in (unlike, *runs.told, *course.unread) if words),
+        told=tuple(words for words in (unlike, *runs.told, course.still, *course.unread) if words),
         seconds=time.perf_counter() - started,
         seed=settings.seed,
         replay=replay,

@@ -21,7 +21,7 @@ from dpledger.audit.evidence.reading import NextBlock, Reading
 from dpledger.audit.evidence.wealth import BudgetShare, Engine
 from dpledger.audit.evidence.witness import Witness, witness_of
 from dpledger.audit.features.bank import bank, telling_places
-from dpledger.audit.features.blind import blindness
+from dpledger.audit.features.blind import STILL, are_still, blindness
 from dpledger.audit.features.boosted import learned
 from dpledger.audit.features.inputs import Inputs
 from dpledger.audit.features.score import Score
@@ -194,6 +194,13 @@ class Course:
     def unread(self) -> tuple[str, ...]:
         """What was not read of outputs, in words."""
         return tuple(words for why, words in UNREAD.items() if why in self._unread)
+
+    @property
+    def still(self) -> str | None:
+        """That nothing varied within either side, although the claim fell, in words."""
+        if self.engine.refuted is None:
+            return None
+        return STILL if are_still(*(joined(side) for side in self._ordered)) else None
 
     @property
     def pairs(self) -> int:

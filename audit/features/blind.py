@@ -1,4 +1,4 @@
-"""When nothing can be seen: outcomes in which no test could find a fault."""
+"""When nothing can be seen: outcomes in which no test could find a fault; and when nothing varies within a side."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ from dpledger.audit.features.bank import telling_places
 from dpledger.audit.features.score import Place
 from dpledger.audit.outcomes.structure import ABSENT, Labels, Outcomes
 
-__all__ = ["blindness"]
+__all__ = ["STILL", "are_still", "blindness"]
+
+STILL = (
+    "each side gave one output in all of its runs: nothing random is in it, or the mechanism keeps its answers; if it "
+    "keeps them, audit what draws each anew"
+)
 
 _OF_TEXT = re.compile(r"(?:numbers in |len\()(.+?)\)?")
 
@@ -34,6 +39,15 @@ def blindness(left: Outcomes, right: Outcomes) -> str | None:
     if any(_are_single(_together(path, left, right)) for path in usual):
         return "more than half of the runs gave an output that no other run gave, and no number in it can be read"
     return None
+
+
+def are_still(*sides: Outcomes) -> bool:
+    """Whether each side gave one output in all of its runs."""
+    numbers = [block for side in sides for block in side.numbers.values()]
+    labels = [column for side in sides for column in side.labels.values()]
+    return all(np.array_equal(block, np.broadcast_to(block[0], block.shape), equal_nan=True) for block in numbers) and (
+        all((column == column[0]).all() for column in labels)
+    )
 
 
 def _is_read(place: Place, left: Outcomes, right: Outcomes) -> bool:

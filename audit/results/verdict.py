@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from dpledger import decimals
 from dpledger.accounting.guarantees import Guarantee, words_of
 from dpledger.audit.course.blocks import Evidence
+from dpledger.audit.evidence.wealth import BudgetShare
 from dpledger.audit.evidence.witness import Witness
 from dpledger.audit.features.events import Event, InStratum
 from dpledger.audit.replay.result import ReplayResult
@@ -160,6 +161,17 @@ class AuditResult:
         """The largest wealth of the bets against the claim: if the claim is kept, it is ever x or more with probability
         at most 1/x."""
         return self.evidence.e_value
+
+    @property
+    def wealth(self) -> tuple[tuple[int, float, float], ...]:
+        """Of each look after a block of runs: runs so far, the logarithm of the wealth then, and the largest so far;
+        more may have been seen within a block."""
+        return self.evidence.path
+
+    @property
+    def budget(self) -> tuple[BudgetShare, ...]:
+        """Where the error budget went, part by part (`words`, `alpha`): together 1 - confidence."""
+        return self.evidence.budget
 
     @property
     def p_value(self) -> float:

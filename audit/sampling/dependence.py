@@ -4,9 +4,10 @@ If the runs of a side are independent and alike, every order of what they gave i
 discrete, constant, with atoms. So all tests here are of the order, given what was there:
 
 * *repeats*: a rule guesses what a run gives from the runs before it (the last one, the second last, the run at the same
-  place after a worker began) or from the other side. It comes true with the probability (how many of the guessed
-  outcome are left) / (how many runs are left). A product of likelihood ratios against rules that come true more often,
-  or less often, is a test martingale, and so is the average of several.
+  place after a worker began, the one that followed the latest equal of the last one) or from the other side. It comes
+  true with the probability (how many of the guessed outcome are left) / (how many runs are left). A product of
+  likelihood ratios against rules that come true more often, or less often, is a test martingale, and so is the average
+  of several.
 * *trends*: how many of the runs with a property (above the median, far from it, of the commonest kind) are among the
   first runs is hypergeometric.
 * *pairs*: how many pairs of a left and a right run both have it is hypergeometric as well.
@@ -34,7 +35,7 @@ Codes = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Chosen = npt.NDArray[np.bool_]
 
-LOOKS = (16, 32, 64, 128, 256, 512, 1024, 4096, 16_384, 65_536)  # runs of a side
+LOOKS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536)  # runs of a side
 SHARE = Fraction(1, 20)  # of an audit's alpha that is spent here
 LAGS = (1, 2, 3, 4, 8, 16)
 STRENGTHS = (1 / 64, 1 / 8, 1 / 2, 7 / 8)  # of a rule that comes true more often than by chance, or less often
@@ -91,6 +92,7 @@ def _tests(
         yield _repeats(
             [("they repeat runs before them", side, _earlier(side, lag)) for lag in LAGS]
             + [("they repeat from one worker, or batch, to the next", side, _since_start(side, begun))]
+            + [("they go on as they did before", side, _as_before(side))]
         )
         coarse = [one.astype(np.int64) for one in chosen.values()]
         yield _repeats(
@@ -184,6 +186,18 @@ def _earlier(codes: Codes, lag: int) -> Codes:
 
 def _shifted(codes: Codes, lag: int) -> Codes:
     return _earlier(codes, lag) if lag else codes
+
+
+def _as_before(codes: Codes) -> Codes:
+    """That a run gives what followed when the outcome of the run before it was last there: outputs that are listed
+    again, noise from a list that is used again, whatever its length."""
+    guesses = np.full(len(codes), -1)
+    order = np.argsort(codes, kind="stable")
+    again = np.flatnonzero(codes[order[1:]] == codes[order[:-1]])
+    earlier, later = order[again], order[again + 1]
+    has_next = later + 1 < len(codes)
+    guesses[later[has_next] + 1] = codes[earlier[has_next] + 1]
+    return guesses
 
 
 def _since_start(codes: Codes, starts: Sequence[int]) -> Codes:

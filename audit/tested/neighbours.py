@@ -3,7 +3,8 @@
 How many rows of each are not in the other is held against how many a unit may have; how far a number moves that
 somebody computed, against the declared sensitivity.
 
-Only what is known to be rows is compared: a list or an array, row by row, as a bag (the order of rows says nothing).
+Only what is known to be rows is compared: a list, an array, or a frame or series of pandas, row by row, as a bag (the
+order of rows says nothing, and neither does the index of a frame).
 Whether somebody's own function takes its list for rows, nobody here knows; so of that a result is told, not refused.
 
 >>> apart([1] * 9, [1] * 10, Relation.ADD_REMOVE, Unit())
@@ -19,10 +20,9 @@ from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 from hashlib import sha256
-from typing import TypeAlias, TypeGuard, assert_never
+from typing import Any, TypeAlias, assert_never
 
 import numpy as np
-import numpy.typing as npt
 
 from dpledger.audit.sampling import digest
 from dpledger.errors import ParameterError
@@ -50,9 +50,10 @@ def apart(left: object, right: object, relation: Relation, unit: Unit) -> str | 
     Claim: rows of which it says so differ by more than one unit under `relation`, whatever unit each row is of.
     Source: `relations.Relation`; rows that are compared as equal (`_compared`) only bring two datasets closer.
     """
-    if not _are_rows(left) or not _are_rows(right):
+    mine, other = _rows(left), _rows(right)
+    if mine is None or other is None:
         return None
-    ours, theirs = _bags(left, right)
+    ours, theirs = _bags(mine, other)
     gone, come = (ours - theirs).total(), (theirs - ours).total()
     if _may_be_neighbours(gone, come, relation, unit):
         return None
@@ -143,15 +144,22 @@ def _may_be_neighbours(gone: int, come: int, relation: Relation, unit: Unit) -> 
             assert_never(relation)
 
 
-def _are_rows(data: object) -> TypeGuard[list[object] | npt.NDArray[np.generic]]:
-    return isinstance(data, list) or (isinstance(data, np.ndarray) and data.ndim > 0)
+def _rows(data: Any) -> list[object] | None:
+    """The rows of a dataset; None where it is not known to be rows."""
+    if isinstance(data, list):
+        return data
+    is_table = type(data).__module__.partition(".")[0] == "pandas" and type(data).__name__ in ("DataFrame", "Series")
+    if is_table and hasattr(data, "columns"):
+        return list(data.itertuples(index=False, name=None))
+    if is_table or (isinstance(data, np.ndarray) and data.ndim > 0):
+        return list(data.tolist())
+    return None
 
 
-def _bags(*sides: list[object] | npt.NDArray[np.generic]) -> list[Counter[object]]:
+def _bags(*sides: list[object]) -> list[Counter[object]]:
     """How often each row is there, of each side; rows that cannot be compared are only counted."""
-    listed = [rows.tolist() if isinstance(rows, np.ndarray) else rows for rows in sides]
-    are_plain = all(_is_plain(row) for rows in listed for row in rows)
-    return [Counter(_compared(row) if are_plain else "row" for row in rows) for rows in listed]
+    are_plain = all(_is_plain(row) for rows in sides for row in rows)
+    return [Counter(_compared(row) if are_plain else "row" for row in rows) for rows in sides]
 
 
 def _is_plain(row: object) -> bool:
@@ -159,10 +167,10 @@ def _is_plain(row: object) -> bool:
 
 
 def _compared(row: object) -> object:
-    """A plain row as it is compared: 1, 1.0 and True are the same, and so is NaN."""
+    """A plain row as it is compared: 1, 1.0 and True are the same, and so are NaN and None, which is NaN in a frame."""
     if isinstance(row, (list, tuple)):
         return tuple(map(_compared, row))
-    return "nan" if row != row else row
+    return "nan" if row is None or row != row else row
 
 
 def pair_digest(left: object, right: object) -> str:

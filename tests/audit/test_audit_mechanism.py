@@ -79,7 +79,7 @@ def test_a_correct_gaussian_is_not_refuted_under_any_kind_of_claim(claim: Guaran
     kept = AddedLaplace(Decimal(1)) if isinstance(claim, BoundedRange) else AddedGaussian(Decimal(1))
     result = audit_mechanism(kept, 0.0, 1.0, claim, trials=5_000, batched=True, seed=7)
     assert result.verdict == "not_refuted"
-    assert sum(share.alpha for share in result.evidence.budget) * 20 == 1
+    assert sum(share.alpha for share in result.budget) * 20 == 1
 
 
 def test_a_claimed_curve_is_tested_at_its_points_and_between() -> None:

@@ -120,8 +120,8 @@ def test_json_says_where_the_error_budget_went() -> None:
     result = audited("laplace_half_noise")
     document = json.loads(result.to_json())
     assert document["schema"] == "dpledger.audit.v2"
-    assert sum(share.alpha for share in result.evidence.budget) == Fraction(1, 20)
-    assert len(document["budget"]) == len(result.evidence.budget)
+    assert sum(share.alpha for share in result.budget) == Fraction(1, 20)
+    assert len(document["budget"]) == len(result.budget)
     assert Decimal(document["epsilon_lower"]) == result.epsilon_lower
     assert document["fell_after"] <= document["trials"]["left"]
     assert document["pair"] == "float and float"

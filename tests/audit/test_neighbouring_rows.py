@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
 
@@ -88,6 +89,20 @@ def test_equal_rows_are_equal_however_they_are_held() -> None:
     for right in (np.array([1.0, nan, 0.0]), [True, np.nan, False], [1, -nan, 0.0]):
         assert apart([1, nan, 0], right, Relation.LABEL_FLIP, Unit()) is None
     assert apart([[1, nan]], np.array([[1.0, nan], [2.0, 3.0]]), Relation.ADD_REMOVE, Unit()) is None
+
+
+def test_frames_are_rows() -> None:
+    rows = pd.DataFrame({"age": [31, 45], "name": ["a", None]})
+    further = pd.concat([rows] * 3)
+    for left, right in ((rows, further), (rows["age"], further["age"]), (rows["name"], further["name"])):
+        told = apart(left, right, Relation.ADD_REMOVE, Unit())
+        assert told == "no neighbours under add_remove: 0 rows in left alone, 4 in right alone, 1 a unit"
+        assert apart(left, left[:1], Relation.ADD_REMOVE, Unit()) is None
+    moved = rows.set_index(pd.Index([7, 8]))
+    assert apart(rows, moved[::-1], Relation.ADD_REMOVE, Unit()) is None
+    assert apart(rows, [(31, "a"), (45, None), (9, "b")], Relation.ADD_REMOVE, Unit()) is None
+    result = dpl.audit_mechanism(size, rows, further, claim=dpl.PureDP(1), **TRIALS)
+    assert result.apart is not None
 
 
 @pytest.mark.parametrize(("left", "right"), [(0, 7), ((0.0, 5), (3.0, 9)), ("text", "other"), ([1], 3), (None, [])])

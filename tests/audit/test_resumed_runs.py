@@ -124,7 +124,7 @@ def counted(data, rng):
 
 counted.kind = "mixed"
 result = dpl.audit_mechanism(counted, 0.0, 1.0, dpl.PureDP(1), resume=sys.argv[1], **SETTINGS)
-print(result.verdict, result.epsilon_lower, result.e_value, result.evidence.path)
+print(result.verdict, result.epsilon_lower, result.e_value, result.wealth)
 """
 
 

@@ -15,8 +15,9 @@ import pytest
 from scipy.stats import hypergeom
 
 from dpledger.accounting.guarantees import PureDP
-from dpledger.audit import audit_mechanism
+from dpledger.audit import audit_mechanism, audit_outputs
 from dpledger.audit.evidence.binomial import lower_limit
+from dpledger.audit.features.blind import STILL
 from dpledger.audit.sampling import dependence as probe
 from dpledger.audit.sampling.dependence import dependence
 
@@ -84,7 +85,7 @@ def with_nan(rng: np.random.Generator, runs: int) -> npt.NDArray[Any]:
 
 @pytest.mark.parametrize("more", [True, False])
 @pytest.mark.parametrize("bag", [(0, 0, 0, 1, 1, 2), (0, 1, 2, 3, 4, 5), (0, 0, 0, 0, 0, 1), (0, 0, 1, 1, 2, 2)])
-@pytest.mark.parametrize("rule", ["last", "second last", "start", "other side"])
+@pytest.mark.parametrize("rule", ["last", "second last", "start", "as before", "other side"])
 def test_a_rule_gains_nothing_on_average_over_all_orders(bag: tuple[int, ...], rule: str, more: bool) -> None:
     """Over all 720 orders of what was there: the martingale has mean one."""
     wealth = []
@@ -94,6 +95,7 @@ def test_a_rule_gains_nothing_on_average_over_all_orders(bag: tuple[int, ...], r
             "last": probe._earlier(codes, 1),
             "second last": probe._earlier(codes, 2),
             "start": probe._since_start(codes, (0, 2, 4)),
+            "as before": probe._as_before(codes),
             "other side": np.array((0, 1, 0, 2, 0, 1)),
         }[rule]
         wealth.append(math.exp(-_signed([("", codes, guesses)], more)))
@@ -170,6 +172,16 @@ def test_outputs_that_are_listed_twice(draw: Draw, lag: int) -> None:
     assert told.startswith("runs depend on each other: ")
 
 
+@pytest.mark.parametrize(("runs", "times"), [(90, 3), (500, 3), (1_100, 3), (700, 10)])
+def test_outputs_that_are_listed_again_after_all_of_them(runs: int, times: int) -> None:
+    rng = np.random.default_rng(runs)
+    left, right = (np.tile(rng.laplace(loc, 1, runs), times) for loc in (0, 1))
+    assert dependence(seen(left), seen(right), ALPHA) is not None
+    result = audit_outputs(left, right, PureDP(1), confidence="0.9999")
+    assert result.verdict == "not_refuted"
+    assert result.blind == "runs depend on each other: they go on as they did before"
+
+
 def test_workers_and_batches_that_begin_alike() -> None:
     starts = list(range(0, 512, 32))
 
@@ -226,3 +238,29 @@ def test_a_mechanism_that_repeats_its_answers_is_told_however_soon_the_claim_fel
         assert result.blind is not None
         fell.append(result.evidence.fell_after)
     assert any(fell)  # so it is the order of more runs that saves it
+
+
+class Keeps:
+    """A correct answer, drawn once for each dataset."""
+
+    def __init__(self) -> None:
+        self.kept: dict[float, Any] = {}
+
+    def __call__(self, data: float, rng: np.random.Generator) -> Any:
+        return self.kept.setdefault(data, {"mean": data + rng.laplace(), "note": "ok", "none": [math.nan, 1]})
+
+
+def test_what_gives_one_answer_for_ever_looks_like_raw_data_and_its_author_is_told() -> None:
+    kept = audit_mechanism(Keeps(), 0.0, 1.0, PureDP(1), trials=1_000, seed=1, progress=False)
+    assert kept.verdict == "violation"
+    assert STILL in kept.told
+    assert STILL in str(kept)
+    half = audit_mechanism(
+        lambda x, rng: x + rng.laplace(scale=0.5), 0.0, 1.0, PureDP(1), trials=1_000, seed=1, progress=False
+    )
+    assert half.verdict == "violation"
+    assert half.told == ()
+    one_side = audit_mechanism(
+        lambda x, rng: x * rng.random(), 0.0, 1.0, PureDP(1), trials=1_000, seed=1, progress=False
+    )
+    assert one_side.told == ()
