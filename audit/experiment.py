@@ -17,24 +17,21 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Literal
-
-import numpy as np
-import numpy.typing as npt
 
 from dpledger.accounting.guarantees import ApproxDP, Guarantee, PureDP
 from dpledger.audit.course.blocks import Course, Evidence, Limits
 from dpledger.audit.course.journal import Journal
 from dpledger.audit.course.recorded import require_same_outputs
 from dpledger.audit.course.sources import PROBE, Collected, DrawnNow, losses_of, run_course, try_first
-from dpledger.audit.outcomes import Floats, encode
+from dpledger.audit.outcomes import Floats, Outputs, encode
 from dpledger.audit.replay import ReplayResult, audit_replay
 from dpledger.audit.results.verdict import AuditResult
-from dpledger.audit.sampling import Runs, digest, released, shares_memory
+from dpledger.audit.sampling import Runs, digest, listed, released, shares_memory
 from dpledger.audit.strata import ExPostClaim, Stated
 from dpledger.audit.tested.claims import AuditTarget, ClaimPoint
 from dpledger.audit.tested.neighbours import alike, apart, check_pair, pair_digest
@@ -188,8 +185,8 @@ def _replayed(mechanism: object, left: object, right: object, relation: Relation
 
 
 def audit_outputs(
-    left_outputs: Sequence[object] | npt.NDArray[Any],
-    right_outputs: Sequence[object] | npt.NDArray[Any],
+    left_outputs: Any,
+    right_outputs: Any,
     claim: Guarantee | ExPostClaim,
     *,
     paired: bool = False,
@@ -201,7 +198,7 @@ def audit_outputs(
     name: str = "collected_outputs",
 ) -> AuditResult:
     """Test a claim on outputs that somebody already collected, one independent run an item (or a row), in the order in
-    which they were drawn.
+    which they were drawn: lists, arrays, series, frames or tensors.
 
     The two sides must be independent of each other. `paired`: run i on the left may depend on run i on the right, but
     on no other; then both sides have as many runs, and the test needs a tenth more. Otherwise they may differ in
@@ -218,25 +215,20 @@ def audit_outputs(
     settings = Settings.read(trials=FEWEST_TRIALS, confidence=confidence, delta=delta, seed=0, jobs=1)
     bits = _reads_bits(floats)
     paired, stop = flag(paired, field="paired"), flag(stop_at_violation, field="stop_at_violation")
-    for field, outputs in (("left_outputs", left_outputs), ("right_outputs", right_outputs)):
-        is_list = (isinstance(outputs, np.ndarray) and outputs.ndim) or isinstance(outputs, Sequence)
-        if not is_list or isinstance(outputs, (str, bytes)):
-            raise ParameterError(field, type(outputs).__name__, "a list or array, one run an item")
-        if len(outputs) < FEWEST_TRIALS:
-            raise ParameterError(field, f"{len(outputs)} runs", f"at least {FEWEST_TRIALS}")
-    counts = len(left_outputs), len(right_outputs)
+    left, right = _collected(left_outputs, "left_outputs"), _collected(right_outputs, "right_outputs")
+    counts = len(left), len(right)
     if paired and counts[0] != counts[1]:
         raise ParameterError(
             "right_outputs", f"{counts[1]} runs", f"as many as on the left, {counts[0]}: they are pairs"
         )
-    if shares_memory(left_outputs, right_outputs):
+    if left_outputs is right_outputs or shares_memory(left, right):
         raise ParameterError("left_outputs, right_outputs", "outputs that share memory", "two lists of separate runs")
     relation, started = Relation.read(relation), time.perf_counter()
     name = one_text(name, field="name")
     claim = claim_of(claim)
     aim = aim_at(claim, None, relation, settings.delta)
     read = aim.outcomes if isinstance(aim, Stated) else encode
-    sides = read(left_outputs), read(right_outputs)
+    sides = read(left), read(right)
     skipped, losses = 0, tuple[Floats, ...]()
     if isinstance(aim, Stated):
         skipped = min(PROBE, min(counts) // 4)
@@ -314,6 +306,15 @@ def result_of(
 
 
 # ---- what was asked -------------------------------------------------------------------------------------------------
+
+
+def _collected(outputs: object, field: str) -> Outputs:
+    runs = listed(outputs)
+    if runs is None:
+        raise ParameterError(field, type(outputs).__name__, "a list, array or series, one run an item")
+    if len(runs) < FEWEST_TRIALS:
+        raise ParameterError(field, f"{len(runs)} runs", f"at least {FEWEST_TRIALS}")
+    return runs
 
 
 def _sizes(left: int, right: int) -> tuple[int, int]:

@@ -4,7 +4,7 @@ from dpledger.audit.sampling.copies import shares_memory
 from dpledger.audit.sampling.digests import digest
 from dpledger.audit.sampling.released import released
 from dpledger.audit.sampling.runs import PROBED, Runs
-from dpledger.audit.sampling.ways import Batched, Releases, Sampler, Samples, Single, Unaided
+from dpledger.audit.sampling.ways import Batched, Releases, Sampler, Samples, Single, Unaided, listed
 
 __all__ = [
     "PROBED",
@@ -16,6 +16,7 @@ __all__ = [
     "Single",
     "Unaided",
     "digest",
+    "listed",
     "released",
     "shares_memory",
 ]

@@ -25,6 +25,7 @@ __all__ = [
     "Single",
     "Unaided",
     "all_raised",
+    "listed",
     "outcome",
     "whole_batch",
     "without_error",
@@ -112,11 +113,25 @@ def whole_batch(run: Callable[[], Any], size: int) -> Outputs:
             f"a batch that raised {type(error).__name__}",
             "batches that do not raise; audit single runs, f(data, rng), where an exception is an outcome",
         ) from error
-    is_number = isinstance(outputs, np.ndarray) and not outputs.ndim
-    if is_number or not isinstance(outputs, (np.ndarray, list, tuple)) or len(outputs) != size:
+    runs = listed(outputs)
+    if runs is None or len(runs) != size:
         shape = np.shape(outputs) if isinstance(outputs, np.ndarray) else type(outputs).__name__
         raise ParameterError("mechanism", f"a batch of {shape}", f"an array or list of {size} outputs")
-    return outputs
+    return runs
+
+
+def listed(outputs: Any) -> Outputs | None:
+    """Runs, one an item or a row, of a list, an array, a series, a frame or a tensor; None of anything else."""
+    try:
+        if hasattr(outputs, "detach"):
+            outputs = outputs.detach().cpu()
+        for given in ("to_numpy", "numpy"):
+            outputs = getattr(outputs, given)() if hasattr(outputs, given) else outputs
+    except (TypeError, RuntimeError):  # numbers that numpy does not know, such as bfloat16
+        return None
+    if isinstance(outputs, np.ndarray):
+        return outputs if outputs.ndim else None
+    return outputs if isinstance(outputs, Sequence) and not isinstance(outputs, (str, bytes)) else None
 
 
 def outcome(

@@ -12,7 +12,10 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
+import torch
 
 import dpledger as dpl
 from audit_oracles import unruly
@@ -291,6 +294,30 @@ def test_outputs_that_are_too_few_or_no_list_are_refused() -> None:
         audit_outputs([0.0] * 99, [0.0] * 200, PureDP(1))
     with pytest.raises(ParameterError, match="right_outputs"):
         audit_outputs([0.0] * 200, "text" * 50, PureDP(1))
+
+
+HELD: dict[str, Callable[[Any], Any]] = {
+    "series": pd.Series,
+    "frame": pd.DataFrame,
+    "polars": pl.Series,
+    "tensor": torch.tensor,
+    "tensor with a gradient": lambda outputs: torch.tensor(outputs, requires_grad=True),
+}
+
+
+@pytest.mark.parametrize("held", HELD)
+def test_outputs_may_be_held_in_a_series_a_frame_or_a_tensor(held: str) -> None:
+    def drawn(data: float, size: int, rng: Rng) -> Any:
+        return HELD[held](rng.laplace(data, 0.5, size))
+
+    left, right = (drawn(data, 2000, np.random.default_rng(seed)) for seed, data in enumerate((0.0, 1.0)))
+    for one in (
+        audit_outputs(left, right, PureDP(1)),
+        audit_mechanism(drawn, 0.0, 1.0, PureDP(1), batched=True, trials=2000, seed=1),
+    ):
+        assert one.verdict == "violation"
+    with pytest.raises(ParameterError, match="share memory"):
+        audit_outputs(left, left, PureDP(1))
 
 
 def test_a_mechanism_for_another_relation_is_refused() -> None:
