@@ -81,7 +81,7 @@ def _outcomes(loss: FiniteLoss, count: int) -> ListedLosses:
     ways = of_tallies[count] - np.sum(of_tallies[tallies], axis=1)
     sizes = of_tallies[count] + np.sum(of_tallies[tallies], axis=1) + elementary.product(tallies, np.abs(log_each) + 1)
     odds = loss.infinite_mass / (1 - loss.infinite_mass)
-    each = loss.mass_error * (1 + 2 * odds) + 4 * UNIT * (1 + odds)
+    each = loss.log_error + 4 * UNIT * (1 + odds)
     spread = UNIT * (16 + 2 * loss.losses.size)
     return ListedLosses(
         elementary.product(tallies, loss.losses),
@@ -94,7 +94,7 @@ def _outcomes(loss: FiniteLoss, count: int) -> ListedLosses:
 def _once(loss: FiniteLoss) -> ListedLosses:
     log_masses = elementary.log(loss.masses) - scalars.log1p(-loss.infinite_mass)
     odds = loss.infinite_mass / (1 - loss.infinite_mass)
-    mass_errors = loss.mass_error * (1 + 2 * odds) + 8 * UNIT * (1 + odds + np.abs(log_masses))
+    mass_errors = loss.log_error + 8 * UNIT * (1 + odds + np.abs(log_masses))
     return ListedLosses(loss.losses, log_masses, loss.loss_errors, mass_errors)
 
 

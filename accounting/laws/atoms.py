@@ -21,8 +21,11 @@ SLIGHT = 0.02  # the largest c |L| for which e^{cL} is summed from 1: with large
 
 
 def mean_error(weights: Array, each: Array) -> Array:
-    """Of a sum of tilted masses, relative, the errors of its terms being `each`; row by row."""
-    bounds: Array = (weights * each).sum(axis=-1) * (1 + 1e-6)
+    """Of a sum of tilted masses, and of its logarithm, where the logarithms of its terms are within `each`; row by
+    row."""
+    most = each.max(axis=-1, initial=0.0)
+    grown = each if most.max(initial=0.0) < 1e-7 else elementary.expm1(np.minimum(each, 1.0))
+    bounds: Array = np.where(most < 1, (weights * grown).sum(axis=-1), most) * (1 + 1e-6)
     return bounds
 
 

@@ -126,8 +126,15 @@ class FiniteLoss(Loss):
     def largest_down(self) -> float:
         return down(float(np.maximum.reduce(self.losses - self.loss_errors)))
 
+    @property
+    def log_error(self) -> float:
+        """Of the logarithm of each mass, given that the loss is finite."""
+        odds = self.infinite_mass / (1 - self.infinite_mass)
+        return -scalars.log1p(-self.mass_error) * (1 + 2 * odds)
+
     def _weights(self, c: Array) -> tuple[Array, Array, Array]:
-        """For each c: normalised tilted masses, their relative errors before that (rows); K(c) of the finite part."""
+        """For each c: normalised tilted masses, the errors of their logarithms before that (rows); K(c) of the finite
+        part."""
         logs = elementary.log(self.masses)
         exponents = logs + np.multiply.outer(c, self.losses)
         top = exponents.max(axis=1)
@@ -136,8 +143,7 @@ class FiniteLoss(Loss):
         weights /= total[:, None]
         moved = np.multiply.outer(c, self.loss_errors + 4 * UNIT * np.abs(self.losses))
         each = moved + 4 * UNIT * (2 * np.abs(logs) + np.abs(exponents) + (np.abs(top) + 4)[:, None])
-        odds = self.infinite_mass / (1 - self.infinite_mass)
-        fixed = self.mass_error * (1 + 2 * odds) + (self.losses.size + 16) * UNIT
+        fixed = self.log_error + (self.losses.size + 16) * UNIT
         return weights, each + fixed, top + elementary.log(total) - scalars.log1p(-self.infinite_mass)
 
     def _from_one(self, c: Array) -> tuple[Array, Array]:
@@ -176,7 +182,7 @@ class FiniteLoss(Loss):
         moved = float(np.max(self.loss_errors))
         odds = self.infinite_mass / (1 - self.infinite_mass)
         wide = float(np.max(np.abs(values)))
-        error = (1 + 2 * odds) * self.mass_error + 1.01 * moved + UNIT * (16 + 4 * odds + values.size + 4 * wide)
+        error = 1.01 * scalars.expm1(self.log_error + moved) + UNIT * (16 + 4 * odds + values.size + 4 * wide)
         return listed_profile(
             values, (masses, masses * elementary.exp(-values)), moved, error, (float(values[0]) - moved, self.largest)
         )
@@ -201,7 +207,7 @@ class FiniteLoss(Loss):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TiltedFinite:
-    """A finite loss tilted: its masses are `weights`, their relative errors before they are normalised `each`."""
+    """A finite loss tilted: its masses are `weights`, the errors of their logarithms, not yet normalised, `each`."""
 
     law: FiniteLoss
     weights: Array

@@ -4,6 +4,7 @@ and say hardly more than that."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ class Truth:
     masses: Array
     infinite: float
     stated: FiniteLoss
+    off: float  # values, absolute
 
     def moment(self, z: complex) -> complex:
         """E e^{zL}, given that it is finite."""
@@ -38,9 +40,9 @@ class Truth:
 
 
 def truths() -> list[Truth]:
-    """Random losses; values and masses off one way, or each its own way."""
+    """Random losses; values and masses, or masses alone, off one way, or each its own way."""
     found = []
-    for seed in range(12):
+    for seed, off in product(range(12), (VALUE, 0.0)):
         rng = np.random.default_rng(seed)
         size = int(rng.integers(2, 7))
         infinite = 0.0 if seed % 2 else float(rng.uniform(0, 0.3))
@@ -48,13 +50,13 @@ def truths() -> list[Truth]:
         losses = rng.uniform(-2, 2, size)
         signs, ways = (np.ones(size), rng.choice([-1.0, 1.0], size)) if seed % 3 else (-np.ones(size), np.ones(size))
         stated = FiniteLoss(
-            losses - VALUE * signs,
+            losses - off * signs,
             masses / (1 + MASS * ways),
-            np.full(size, VALUE * (1 + 1e-9)),
+            np.full(size, off * (1 + 1e-9)),
             MASS * (1 + 1e-9),
             infinite / (1 + MASS * float(ways[0])),
         )
-        found.append(Truth(losses, masses, infinite, stated))
+        found.append(Truth(losses, masses, infinite, stated, off))
     return found
 
 
@@ -65,7 +67,7 @@ TRUTHS = truths()
 def test_k_and_prices_own_up(truth: Truth) -> None:
     odds = truth.infinite / (1 - truth.infinite)
     for c in TILTS:
-        exact, most = float(np.log(truth.moment(c).real)), c * VALUE + MASS * (1 + 2 * odds)
+        exact, most = float(np.log(truth.moment(c).real)), c * truth.off + MASS * (1 + 2 * odds)
         at, (upper,) = truth.stated.tilted(c).cumulants, truth.stated.log_moments(np.array([c])).tolist()
         assert abs(at.value - exact) <= at.error <= 1.02 * most
         assert exact <= upper <= exact + 2.02 * most
@@ -73,14 +75,14 @@ def test_k_and_prices_own_up(truth: Truth) -> None:
         assert exact / c <= price
         assert truth.infinite or price <= (exact + 2.02 * most) / c + 1e-12
     assert truth.stated.largest_down <= truth.losses.max() <= truth.stated.largest
-    assert truth.stated.largest - truth.stated.largest_down <= 2.01 * VALUE
+    assert truth.stated.largest - truth.stated.largest_down <= 2.01 * truth.off + 1e-14
 
 
 @pytest.mark.parametrize("truth", TRUTHS, ids=map(str, range(len(TRUTHS))))
 def test_nodes_and_decay_own_up(truth: Truth) -> None:
     odds = truth.infinite / (1 - truth.infinite)
-    for c in TILTS:
-        tilted, step, count = truth.stated.tilted(c), 0.75, 12
+    for c, step in product(TILTS, (0.75, 0.04)):
+        tilted, count = truth.stated.tilted(c), 12
         t = step * np.arange(count, dtype=np.float64)
         nodes, decay = tilted.nodes(step, count, 1 << 20), tilted.log_decay(t)
         mean = tilted.cumulants.mean
@@ -90,7 +92,7 @@ def test_nodes_and_decay_own_up(truth: Truth) -> None:
         found = np.exp(nodes.log_phi)
         stated = np.abs(found) * np.expm1(nodes.spread)
         assert np.all(np.abs(found - exact) <= stated + 1e-14)
-        assert np.all(stated <= 2.3 * ((c + t) * VALUE + MASS * (1 + 2 * odds)))
+        assert np.all(stated <= 2.3 * (c + t) * truth.off + 3.3 * MASS * (1 + 2 * odds))
         assert np.all(np.log(np.abs(exact)) <= decay + 1e-3)
 
 
@@ -102,10 +104,10 @@ def test_tails_own_up(truth: Truth) -> None:
         exact = left - np.exp(level) * right
         (above,) = profile.above(np.array([level])).tolist()
         heights, falls = profile.lines(np.array([level]))
-        most = (MASS * (1 + 2 * odds) + 2 * VALUE) * (left + np.exp(level) * right)
+        most = (MASS * (1 + 2 * odds) + 2 * truth.off) * (left + np.exp(level) * right)
         assert exact - 1e-12 <= above
-        if np.abs(truth.losses - level).min() > 3 * VALUE:
-            assert above <= exact + 2.1 * most + 4.1 * VALUE * np.exp(level) * right + 1e-12
+        if np.abs(truth.losses - level).min() > 3 * truth.off:
+            assert above <= exact + 2.1 * most + 4.1 * truth.off * np.exp(level) * right + 1e-12
             assert float(heights[0]) >= left - 2.1 * most - 1e-12
         for other in (-3.0, level - 0.3, level, level + 0.3):
             curve = truth.tail(other, 0.0) - np.exp(other) * truth.tail(other, -1.0)
