@@ -20,7 +20,7 @@ from dpledger.accounting.laws.atoms import SLIGHT, from_one, mean_error, nodes_o
 from dpledger.accounting.laws.law import Cumulants, Direction, Loss, Nodes, decay_of_bounded
 from dpledger.accounting.laws.tails import TailProfile, listed_profile
 from dpledger.decimals import ZERO, add, total
-from dpledger.errors import WorkLimit
+from dpledger.errors import CannotCertify, WorkLimit
 
 __all__ = [
     "FiniteLoss",
@@ -128,7 +128,9 @@ class FiniteLoss(Loss):
 
     @property
     def log_error(self) -> float:
-        """Of the logarithm of each mass, given that the loss is finite."""
+        """Of the logarithm of each mass, given that the loss is finite. CannotCertify where that is hardly known."""
+        if not self.mass_error < 0.5:
+            raise CannotCertify("a loss whose masses are known no better than by half has no certified bound here")
         odds = self.infinite_mass / (1 - self.infinite_mass)
         return -scalars.log1p(-self.mass_error) * (1 + 2 * odds)
 

@@ -12,6 +12,7 @@ import pytest
 from dpledger.accounting.arithmetic.floating import ULPS, UNIT, Array
 from dpledger.accounting.engine.enumeration import _once
 from dpledger.accounting.laws.finite import FiniteLoss, FinitePair
+from dpledger.errors import CannotCertify
 from engine_oracles import mp
 from worst_functions import worst_functions
 
@@ -163,3 +164,12 @@ def test_a_sample_of_exact_losses_owns_up_to_its_roundings(rate: float, side: in
         exact = [*(mp.log1p(q * mp.expm1(x)) for x in losses), mp.log1p(-q)]
         for loss, error, true in zip(sampled.losses, sampled.loss_errors, exact, strict=True):
             assert abs(loss - true) <= error
+
+
+@pytest.mark.parametrize("mass_error", [0.5, 1.0, np.inf, np.nan])
+def test_masses_that_are_hardly_known_have_no_bound(mass_error: float) -> None:
+    loss = FiniteLoss(np.array([-1.0, 1.0]), np.array([0.3, 0.7]), np.zeros(2), mass_error, 0.0)
+    c = np.array([2.0])
+    for asked in (lambda: loss.tilted(1.0), lambda: loss.log_moments(c), loss.profile, lambda: _once(loss)):
+        with pytest.raises(CannotCertify, match="no better than by half"):
+            asked()
