@@ -301,8 +301,9 @@ def _nodes(flint: Any, loss: Loss, c: float, step: float, count: int) -> list[Ba
         case FiniteLoss() as law:
             values = zip(law.losses.tolist(), law.loss_errors.tolist(), strict=True)
             losses = [flint.arb(value, error) for value, error in values]
-            finite = 1 - flint.arb(law.infinite_mass, law.infinite_mass * law.mass_error)
-            masses = [flint.arb(mass, mass * law.mass_error) / finite for mass in law.masses.tolist()]
+            wrong = scalars.expm1(law.mass_error) * (1 + 1e-9)
+            finite = 1 - flint.arb(law.infinite_mass, law.infinite_mass * wrong)
+            masses = [flint.arb(mass, mass * wrong) / finite for mass in law.masses.tolist()]
             return _atoms(flint, losses, masses, c, step, count)
         case SampledGaussianLoss(cut=None):
             return _sampled(flint, loss, c, step, count)

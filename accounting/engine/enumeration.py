@@ -64,7 +64,7 @@ def _without_rare(loss: FiniteLoss, rare: float) -> tuple[FiniteLoss, float]:
     kept = loss.masses >= rare
     if kept.all() or not kept.any():
         return loss, 0.0
-    left_out = float(np.sum(loss.masses[~kept])) / (1 - loss.infinite_mass) * (1 + 2 * loss.mass_error + 1e-12)
+    left_out = float(np.sum(loss.masses[~kept])) / (1 - loss.infinite_mass) * (scalars.exp(loss.log_error) + 1e-12)
     return replace(
         loss, losses=loss.losses[kept], masses=loss.masses[kept], loss_errors=loss.loss_errors[kept]
     ), left_out

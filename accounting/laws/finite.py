@@ -20,7 +20,7 @@ from dpledger.accounting.laws.atoms import SLIGHT, from_one, mean_error, nodes_o
 from dpledger.accounting.laws.law import Cumulants, Direction, Loss, Nodes, decay_of_bounded
 from dpledger.accounting.laws.tails import TailProfile, listed_profile
 from dpledger.decimals import ZERO, add, total
-from dpledger.errors import CannotCertify, WorkLimit
+from dpledger.errors import WorkLimit
 
 __all__ = [
     "FiniteLoss",
@@ -38,8 +38,8 @@ class FinitePair:
     """Outcomes that both hypotheses allow, with losses log P/Q = `losses` and masses `left` (P) and `right` (Q); beside
     them P mass `only_left` where Q has none, and Q mass `only_right` where P has none.
 
-    `loss_errors`: absolute, of each loss. `mass_error`: relative, of each mass. `imbalance`: by how much the exact
-    masses of either hypothesis miss 1 at most, all told; infinite where that is not known.
+    `loss_errors`: absolute, of each loss. `mass_error`: of the logarithm of each mass. `imbalance`: by how much the
+    exact masses of either hypothesis miss 1 at most, all told; infinite where that is not known.
     """
 
     losses: tuple[float, ...]
@@ -96,8 +96,8 @@ class FinitePair:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FiniteLoss(Loss):
-    """Values `losses` with masses `masses` (relative error `mass_error`, each value within `loss_errors`), whose exact
-    sum with `infinite_mass` is 1 within `imbalance`.
+    """Values `losses` with masses `masses` (their logarithms within `mass_error`, each value within `loss_errors`),
+    whose exact sum with `infinite_mass` is 1 within `imbalance`.
 
     Equal laws are equal: the two directions of a symmetric pair are one."""
 
@@ -128,11 +128,9 @@ class FiniteLoss(Loss):
 
     @property
     def log_error(self) -> float:
-        """Of the logarithm of each mass, given that the loss is finite. CannotCertify where that is hardly known."""
-        if not self.mass_error < 0.5:
-            raise CannotCertify("a loss whose masses are known no better than by half has no certified bound here")
+        """Of the logarithm of each mass, given that the loss is finite."""
         odds = self.infinite_mass / (1 - self.infinite_mass)
-        return -scalars.log1p(-self.mass_error) * (1 + 2 * odds)
+        return self.mass_error * (1 + 2 * odds)
 
     def _weights(self, c: Array) -> tuple[Array, Array, Array]:
         """For each c: normalised tilted masses, the errors of their logarithms before that (rows); K(c) of the finite
