@@ -104,15 +104,12 @@ def _speak_of_parameters(cls: Any) -> None:
     @functools.wraps(construct)
     def initialise(self: Any, *args: Any, **kwargs: Any) -> None:
         try:
-            plain_args = [
-                value if _is_as_asked(type(value)) else _asked(cls, name, value)  # type: ignore[arg-type]
-                for name, value in zip(names, args, strict=False)
-            ]
-            plain_kwargs = {
-                name: value if _is_as_asked(type(value)) else _asked(cls, name, value)  # type: ignore[arg-type]
-                for name, value in kwargs.items()
-            }
-            construct(self, *plain_args, *args[len(names) :], **plain_kwargs)
+            if all(map(_is_as_asked, map(type, (*args, *kwargs.values())))):
+                construct(self, *args, **kwargs)
+            else:
+                plain_args = [_asked(cls, name, value) for name, value in zip(names, args, strict=False)]
+                plain_kwargs = {name: _asked(cls, name, value) for name, value in kwargs.items()}
+                construct(self, *plain_args, *args[len(names) :], **plain_kwargs)
         except RecursionError:
             raise ParameterError(cls.__name__, "levels without end", "lists and mappings of a few levels") from None
         except pydantic.ValidationError as error:
@@ -131,7 +128,7 @@ def _read_well(cls: Any) -> None:
 
 @functools.cache
 def _is_as_asked(kind: type) -> bool:
-    """Whether `_asked` gives back every value of this type as it is: exact types of ours and of Python's alone."""
+    """Whether every value of this type may be asked as it is: exact types of ours and of Python's alone."""
     return kind in _SCALARS or (kind.__module__.startswith("dpledger.") and dataclasses.is_dataclass(kind))
 
 
@@ -140,6 +137,8 @@ def _asked(cls: Any, name: str, value: object) -> object:
 
     ParameterError for what is no list although it could be read as one, and for what runs code of its own when it is
     compared or written."""
+    if _is_as_asked(type(value)):  # type: ignore[arg-type]
+        return value
     shape = getattr(value, "shape", ())
     axes = getattr(value, "ndim", len(shape) if isinstance(shape, tuple) else 0)
     if isinstance(value, _UNORDERED) or axes > 1:
