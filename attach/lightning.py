@@ -60,9 +60,9 @@ from typing import Any
 from dpledger.attach.extras import extra
 from dpledger.decimals import Number
 from dpledger.errors import Halted, ParameterError, ScopeError
+from dpledger.ledger.charging.takeovers import Resume
 from dpledger.ledger.rules import run_tokens
 from dpledger.ledger.scope import Scope
-from dpledger.ledger.takeovers import Resume
 
 with extra("lightning"):
     import pytorch_lightning

@@ -47,7 +47,7 @@ from dpledger.decimals import Number, read, text
 from dpledger.errors import ParameterError
 from dpledger.ledger.accounts import readings, recomposition
 from dpledger.ledger.accounts.recomposition import Admission
-from dpledger.ledger.charges import Receipt
+from dpledger.ledger.charging.charges import Receipt
 from dpledger.ledger.entries.bodies import Committed
 from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.ledger import Ledger

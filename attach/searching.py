@@ -25,7 +25,7 @@ import numpy.typing as npt
 from dpledger.accounting.trials import NegativeBinomialTrials, PoissonTrials, Trials
 from dpledger.decimals import Number, round_up, text, whole
 from dpledger.errors import ContractViolation, ParameterError
-from dpledger.ledger.charges import Receipt
+from dpledger.ledger.charging.charges import Receipt
 from dpledger.ledger.scope import Scope
 from dpledger.mechanisms.callers import came_to, signature_of
 from dpledger.mechanisms.entropy import Entropy, system

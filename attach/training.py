@@ -51,11 +51,11 @@ import numpy.typing as npt
 from dpledger.attach.fitting import told_what_fits
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
-from dpledger.ledger.charges import Receipt
+from dpledger.ledger.charging.charges import Receipt
+from dpledger.ledger.charging.sessions import Session
+from dpledger.ledger.charging.takeovers import Resume
 from dpledger.ledger.rules.run_tokens import RunToken
 from dpledger.ledger.scope import Scope
-from dpledger.ledger.sessions import Session
-from dpledger.ledger.takeovers import Resume
 from dpledger.mechanisms.training import DPFTRL, DPSGD, Gradients, StepsTaken
 from dpledger.mechanisms.training.gradients import not_on_nobody
 from dpledger.mechanisms.training.of_gradients import OfGradients

@@ -21,7 +21,8 @@ from dpledger.errors import ParameterError, ScopeError, VerificationError, shown
 from dpledger.ledger.accounts.overlap import SamePeople, same_people, warn_where_unrelated
 from dpledger.ledger.entries.bodies import Body, Closed, Declared, Intended, KeyRotated, OwnerRotated
 from dpledger.ledger.entries.entry import Entry
-from dpledger.ledger.handles import LedgerHandle
+from dpledger.ledger.handle.handles import LedgerHandle
+from dpledger.ledger.handle.writing import Writing
 from dpledger.ledger.rules import approvals, notes
 from dpledger.ledger.rules.opening import Keep, Rules
 from dpledger.ledger.rules.scope_state import State
@@ -31,7 +32,6 @@ from dpledger.ledger.signed import keys
 from dpledger.ledger.signed.keyfiles import public_key_of
 from dpledger.ledger.stores import sqlite
 from dpledger.ledger.verifying import bundle, proof
-from dpledger.ledger.writing import Writing
 from dpledger.progress import Advance
 from dpledger.relations import Relation, Unit
 

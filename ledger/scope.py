@@ -21,28 +21,28 @@ from dpledger.accounting.profile import Bounds
 from dpledger.accounting.reach import Of
 from dpledger.decimals import Number, RoundsDown, text, whole
 from dpledger.errors import AlreadySpent, ContractViolation, ParameterError
-from dpledger.ledger import requests
 from dpledger.ledger.accounts import readings, recomposition
 from dpledger.ledger.accounts.tables import LedgerTable, releases_table
-from dpledger.ledger.admission import enter
-from dpledger.ledger.charges import Attempt, Receipt
+from dpledger.ledger.charging import requests
+from dpledger.ledger.charging.admission import enter
+from dpledger.ledger.charging.charges import Attempt, Receipt
+from dpledger.ledger.charging.guards import GuardsCode
+from dpledger.ledger.charging.requests import AnyMechanism
+from dpledger.ledger.charging.reservations import Reservation
+from dpledger.ledger.charging.sessions import Session
+from dpledger.ledger.charging.takeovers import Resume, settled, taken_over
 from dpledger.ledger.entries.bodies import Audited, Body, Closed, Declared, Intended, Lost
 from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.entries.evidence import Evidence
-from dpledger.ledger.guards import GuardsCode
-from dpledger.ledger.log import Handle
-from dpledger.ledger.requests import AnyMechanism
-from dpledger.ledger.reservations import Reservation
+from dpledger.ledger.handle.log import Handle
+from dpledger.ledger.handle.writing import Writing
 from dpledger.ledger.rules import approvals, gate, quotes, requested
 from dpledger.ledger.rules.capability import REDEEM_BYTES, Redeem
 from dpledger.ledger.rules.gate import Replayed
 from dpledger.ledger.rules.notes import Noted, intention_of
 from dpledger.ledger.rules.requested import Request
 from dpledger.ledger.rules.scope_state import ScopeState, State, next_steps
-from dpledger.ledger.sessions import Session
 from dpledger.ledger.signed import values, wire
-from dpledger.ledger.takeovers import Resume, settled, taken_over
-from dpledger.ledger.writing import Writing
 from dpledger.mechanisms.callers import came_to
 from dpledger.mechanisms.noise import unrecorded
 from dpledger.mechanisms.protocol import (
@@ -319,7 +319,7 @@ class Scope(GuardsCode):
         AlreadySpent.
 
         `resume`: for a training run under `key`: True, or the token of the model that continues (`Session.token`). An
-        open run under the key is taken over (`ledger.takeovers`) and continues after the steps that were granted; if
+        open run under the key is taken over (`charging.takeovers`) and continues after the steps that were granted; if
         there is none, it begins. What interrupts such a run, or is raised in its block, leaves it open, to be resumed
         again. Also raises TakenOver where another process was first, ParameterError and StoreBehind for a token of
         another run, or of steps that the ledger does not know; warns by StepsLost of granted steps that the token

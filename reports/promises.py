@@ -13,9 +13,9 @@ from dpledger.accounting.guarantees import Guarantee
 from dpledger.decimals import INFINITY, negative
 from dpledger.ledger.accounts.overlap import NotAdded, SamePeople, Together
 from dpledger.ledger.accounts.recomposition import ScopeAccount
+from dpledger.ledger.charging.requests import DECLARED
 from dpledger.ledger.entries.bodies import Aborted, Audited, Reserved
 from dpledger.ledger.entries.entry import Entry
-from dpledger.ledger.requests import DECLARED
 from dpledger.ledger.rules.scope_state import ScopeState
 from dpledger.relations import Relation, Unit
 from dpledger.reports.explain import worst_case

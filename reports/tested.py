@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from dpledger.accounting.guarantees import Guarantee
+from dpledger.ledger.charging.requests import DECLARED
 from dpledger.ledger.entries.bodies import Aborted, Audited, Intended, Reserved, ScopeOpened
 from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.entries.members import MechanismNote
-from dpledger.ledger.requests import DECLARED
 from dpledger.ledger.signed import wire
 from dpledger.relations import Relation
 from dpledger.schema import plain

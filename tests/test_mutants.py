@@ -88,5 +88,5 @@ def test_what_leads_to_a_line_is_the_nearer_the_fewer_imports_lie_between() -> N
     file = ROOT / "ledger/rules/course.py"
     line = next(number for number, text in enumerate(file.read_text().splitlines(), 1) if "charge.form ==" in text)
     leading = mutants.leading_to("ledger/rules/course.py", line)
-    assert leading["dpledger.ledger.rules.course"] == 1 > leading["dpledger.ledger.charges"] > 0
+    assert leading["dpledger.ledger.rules.course"] == 1 > leading["dpledger.ledger.charging.charges"] > 0
     assert all(test.startswith("tests/ledger/") for test in mutants.nearest("ledger/rules/course.py", line, 3))

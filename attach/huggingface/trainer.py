@@ -86,8 +86,8 @@ from dpledger.attach.opacus.objects import forget_seeds, freshen, require_relati
 from dpledger.attach.opacus.planning import charged_noise, charged_under
 from dpledger.decimals import Number, read, whole
 from dpledger.errors import ChargeInProgress, ContractViolation, ParameterError, ScopeError
+from dpledger.ledger.charging.takeovers import Resume
 from dpledger.ledger.scope import Scope
-from dpledger.ledger.takeovers import Resume
 from dpledger.mechanisms.callers import came_to
 from dpledger.mechanisms.training.training_plans import TrainingPlan
 

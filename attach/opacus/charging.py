@@ -13,9 +13,9 @@ from dpledger.attach.opacus.public import of_relation
 from dpledger.attach.opacus.run import OpacusRun, PlannedSteps, require_counted, require_free
 from dpledger.decimals import Number, read, text, whole
 from dpledger.errors import ParameterError
+from dpledger.ledger.charging.takeovers import Resume
 from dpledger.ledger.rules import run_tokens
 from dpledger.ledger.scope import Scope
-from dpledger.ledger.takeovers import Resume
 from dpledger.relations import Relation
 
 with extra("opacus"):

@@ -17,11 +17,11 @@ from dpledger.attach.opacus.objects import WholeBatches, clipped_to, counted, fo
 from dpledger.attach.opacus.public import Public
 from dpledger.decimals import Number, read, text
 from dpledger.errors import ContractViolation, Halted, ParameterError
-from dpledger.ledger.charges import Receipt
-from dpledger.ledger.declared_runs import DeclaredRun
+from dpledger.ledger.charging.charges import Receipt
+from dpledger.ledger.charging.declared_runs import DeclaredRun
+from dpledger.ledger.charging.sessions import block_of
 from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.rules.run_tokens import RunToken
-from dpledger.ledger.sessions import block_of
 from dpledger.mechanisms.turns import Turn
 from dpledger.process import Home
 from dpledger.relations import Relation

@@ -24,8 +24,8 @@ from dpledger.audit.strata import ExPostClaim, Stated
 from dpledger.audit.tested.claims import AuditTarget, target
 from dpledger.decimals import Number
 from dpledger.errors import ParameterError
+from dpledger.ledger.charging.guards import Guarded, as_kind, name_of
 from dpledger.ledger.entries.members import LIBRARY, MechanismNote
-from dpledger.ledger.guards import Guarded, as_kind, name_of
 from dpledger.mechanisms.protocol import Inspects, Mechanism, Sampled
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, validated

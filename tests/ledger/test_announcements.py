@@ -24,9 +24,9 @@ from hypothesis import given, settings, strategies as st
 import ledger_golden
 from dpledger.accounting.guarantees import PureDP
 from dpledger.errors import BudgetRefused, ContractViolation, ForeignLedger, StoreBehind
-from dpledger.ledger import logging as announced
 from dpledger.ledger.entries.bodies import KINDS
 from dpledger.ledger.entries.entry import format_entry
+from dpledger.ledger.handle import logging as announced
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.stores.memory import MemoryStore
 from dpledger.ledger.stores.sqlite import SQLiteStore

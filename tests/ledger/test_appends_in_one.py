@@ -15,13 +15,13 @@ from dpledger.accounting.guarantees import PureDP
 from dpledger.errors import BudgetRefused, ChargeInProgress, DpledgerError, ScopeError, StoreFailure
 from dpledger.ledger.entries.bodies import Body, Heartbeat
 from dpledger.ledger.entries.entry import Entry
+from dpledger.ledger.handle.writing import Writing
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.rules.scope_state import State
 from dpledger.ledger.scope import Scope
 from dpledger.ledger.signed.keys import SigningKey, new_ledger_id
 from dpledger.ledger.stores.memory import MemoryStore
 from dpledger.ledger.stores.protocol import Addition, AppendOutcome
-from dpledger.ledger.writing import Writing
 from ledger_mechanisms import laplace
 from losing import Losing
 

@@ -19,8 +19,8 @@ import pytest
 from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.attach.training import private_sgd
 from dpledger.errors import Halted
+from dpledger.ledger.charging.sessions import Session
 from dpledger.ledger.ledger import Ledger
-from dpledger.ledger.sessions import Session
 from dpledger.ledger.signed.checkpoint import parse_unverified
 from dpledger.ledger.stores.protocol import Addition
 from dpledger.mechanisms.entropy import seeded

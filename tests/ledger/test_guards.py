@@ -22,8 +22,8 @@ from dpledger.accounting.composition import GaussianLaw, Group, Repeated
 from dpledger.accounting.guarantees import RDP, ZCDP, ApproxDP, Guarantee, PrivacyCurve, PureDP
 from dpledger.audit.tested.subjects import subject_of
 from dpledger.errors import AlreadySpent, BudgetRefused, ContractViolation, ParameterError, RelationError
+from dpledger.ledger.charging.guards import LATE, RAISED, Guarded, name_of
 from dpledger.ledger.entries.bodies import Committed, Reserved
-from dpledger.ledger.guards import LATE, RAISED, Guarded, name_of
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope
 from dpledger.mechanisms.measurements import rows_apart
@@ -470,7 +470,7 @@ def test_a_script_is_named_as_the_module_that_others_import(tmp_path: Path, how:
 def test_two_lambdas_of_a_module_have_two_names_and_each_the_same_in_the_next_process(tmp_path: Path) -> None:
     """An audit of one is none of the other."""
     (tmp_path / "job.py").write_text(
-        "from dpledger.ledger.guards import name_of\nJOBS = [\n    lambda rows: 1,\n    lambda rows: 2,\n]\n"
+        "from dpledger.ledger.charging.guards import name_of\nJOBS = [\n    lambda rows: 1,\n    lambda rows: 2,\n]\n"
         "def made():\n    return lambda rows: 3\nprint(*map(name_of, [*JOBS, made()]))\n"
     )
     for _ in range(2):

@@ -15,10 +15,10 @@ import pytest
 import dpledger as dpl
 from dpledger.accounting.chains import finest
 from dpledger.errors import StillAnswering
-from dpledger.ledger import sessions
+from dpledger.ledger.charging import sessions
+from dpledger.ledger.charging.sessions import Session
 from dpledger.ledger.entries.bodies import Committed, Progress
-from dpledger.ledger.sessions import Session
-from dpledger.ledger.writing import utc_now
+from dpledger.ledger.handle.writing import utc_now
 
 STEPS = 12
 TRAINING = dpl.DPSGD(rate="0.1", steps=STEPS, expected_batch_size=5, dimension=1, noise_multiplier=4, clip_norm=1)

@@ -12,7 +12,7 @@ import pytest
 
 from dpledger.accounting.guarantees import ApproxDP, PureDP
 from dpledger.errors import ParameterError, StoreFailure
-from dpledger.ledger.charges import Attempt
+from dpledger.ledger.charging.charges import Attempt
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope
 from dpledger.ledger.signed.keys import SigningKey, new_ledger_id

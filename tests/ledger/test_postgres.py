@@ -427,12 +427,12 @@ def test_the_keys_of_a_ledger_that_was_begun_begin_no_second_one(
 ) -> None:
     """At an address that was mistyped, or where the tables are gone, its budgets would be there once more. So it is on
     a machine that never saw the ledger, by the public key beside them, and by what is remembered where that is gone."""
-    monkeypatch.setattr("dpledger.ledger.handles.WAIT_SECONDS", 0.1)
+    monkeypatch.setattr("dpledger.ledger.handle.handles.WAIT_SECONDS", 0.1)
     Ledger.open_or_create(server.address(), keys=tmp_path / "clinic").close()
     for suffix in {"key", "recovery.key", "pub"} - {*left}:
         (tmp_path / f"clinic.{suffix}").unlink()
     if "pub" in left:
-        monkeypatch.setattr("dpledger.ledger.create.Heads.newest", lambda _: None)
+        monkeypatch.setattr("dpledger.ledger.handle.create.Heads.newest", lambda _: None)
     empty = server.address()
     for opened in (Ledger.open_or_create, Ledger.create):
         with pytest.raises(StoreBehind, match="Another ledger needs its own keys: give another path"):
@@ -445,7 +445,7 @@ def test_the_keys_of_a_ledger_that_was_begun_begin_no_second_one(
 def test_who_died_before_the_first_entry_is_followed_under_the_same_keys(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dpledger.ledger.handles.WAIT_SECONDS", 0.1)  # for who makes the rest of the keys
+    monkeypatch.setattr("dpledger.ledger.handle.handles.WAIT_SECONDS", 0.1)  # for who makes the rest of the keys
     address, keys = server.address(), tmp_path / "clinic"
     signer = save_keys(keys)
     PostgresStore.create(address).close()
@@ -477,7 +477,7 @@ def test_of_processes_that_come_at_once_one_begins_the_ledger(server: Server, tm
 
 def test_an_owner_that_cannot_be_is_refused(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The key that signs would approve what it writes: told as it is, not as a ledger that is not there."""
-    monkeypatch.setattr("dpledger.ledger.handles.WAIT_SECONDS", 0.1)
+    monkeypatch.setattr("dpledger.ledger.handle.handles.WAIT_SECONDS", 0.1)
     address, keys = server.address(), tmp_path / "clinic"
     signer = save_keys(keys)
     with pytest.raises(VerificationError, match="two keys are two secrets"):

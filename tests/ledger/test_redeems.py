@@ -12,7 +12,7 @@ import pytest
 import ledger_golden
 from dpledger.accounting.guarantees import ApproxDP
 from dpledger.errors import TakenOver
-from dpledger.ledger.charges import Attempt
+from dpledger.ledger.charging.charges import Attempt
 from dpledger.ledger.entries.bodies import Committed, Progress, Reserved, Started
 from dpledger.ledger.entries.entry import format_entry
 from dpledger.ledger.ledger import Ledger

@@ -50,7 +50,7 @@ from dpledger.errors import (
     ScopeError,
     VerificationError,
 )
-from dpledger.ledger.declared_runs import DeclaredRun
+from dpledger.ledger.charging.declared_runs import DeclaredRun
 from dpledger.ledger.entries.bodies import Body, Committed, Refused, Reserved
 from dpledger.ledger.entries.entry import format_entry
 from dpledger.ledger.entries.members import Attestation
@@ -258,8 +258,8 @@ def test_parts_that_no_entry_can_hold_are_refused_before_they_are_priced(
     def priced(*_: Any) -> None:
         raise AssertionError("priced")
 
-    monkeypatch.setattr("dpledger.ledger.requests.promise", priced)
-    monkeypatch.setattr("dpledger.ledger.requests.rules.check", priced)
+    monkeypatch.setattr("dpledger.ledger.charging.requests.promise", priced)
+    monkeypatch.setattr("dpledger.ledger.charging.requests.rules.check", priced)
     many = Sequence(tuple(PoissonSampled(GaussianLaw(f"1.{number:04}"), rate="0.01") for number in range(1000)))
     asked: dict[str, Callable[[], object]] = {
         "elsewhere": lambda: scope.charge(many, **WORD),

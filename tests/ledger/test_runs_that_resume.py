@@ -40,11 +40,11 @@ from dpledger.errors import (
     StoreFailure,
     TakenOver,
 )
-from dpledger.ledger import takeovers
+from dpledger.ledger.charging import takeovers
+from dpledger.ledger.charging.sessions import Session
 from dpledger.ledger.entries.bodies import Committed, Progress, Started
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope
-from dpledger.ledger.sessions import Session
 from dpledger.ledger.stores.protocol import Addition
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.training.training_plans import TrainingPlan

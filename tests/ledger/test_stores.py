@@ -169,7 +169,7 @@ def test_a_ledger_that_cannot_be_finished_leaves_nothing(tmp_path: Path, monkeyp
     def fail(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("dpledger.ledger.writing.Writing.sign_head", fail)
+    monkeypatch.setattr("dpledger.ledger.handle.writing.Writing.sign_head", fail)
     with pytest.raises(OSError, match="No space"):
         Ledger.create(tmp_path / "clinic.ledger")
     assert list(tmp_path.iterdir()) == []

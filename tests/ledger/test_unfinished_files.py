@@ -20,7 +20,7 @@ import pytest
 
 from dpledger.accounting.guarantees import PureDP
 from dpledger.errors import DpledgerError, ForeignLedger, ForkedProcess, ParameterError
-from dpledger.ledger import create
+from dpledger.ledger.handle import create
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.signed import keyfiles
 from dpledger.ledger.signed.keyfiles import KeyFiles

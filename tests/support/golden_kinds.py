@@ -216,7 +216,7 @@ def tree_of(kind: str, example: Example) -> Composition:
 
 def build(book: Ledger) -> Ledger:
     """Fill an empty ledger with all examples."""
-    with patch("dpledger.ledger.requests.LIBRARY", "dpledger 0.1.0"):
+    with patch("dpledger.ledger.charging.requests.LIBRARY", "dpledger 0.1.0"):
         for name, rule in FILTERS.items():
             book.scope(name, unit="patient", relation="add_remove", budget=rule)
         book.scope("replacing", unit="patient", relation="replace_one", budget=EITHER)

@@ -11,7 +11,7 @@ import pytest
 
 from dpledger.accounting.guarantees import PureDP
 from dpledger.errors import BudgetRefused, ForeignLedger, NewerThanVerifier, ParameterError, StoreBehind
-from dpledger.ledger.charges import Receipt
+from dpledger.ledger.charging.charges import Receipt
 from dpledger.ledger.entries.entry import entry_of, format_entry
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope

@@ -98,7 +98,7 @@ def begin(store: Store | None = None) -> Ledger:
 
 def build() -> Ledger:
     """The golden ledger. The version of the library is part of it, and is fixed here."""
-    with patch("dpledger.ledger.requests.LIBRARY", "dpledger 0.1.0"):
+    with patch("dpledger.ledger.charging.requests.LIBRARY", "dpledger 0.1.0"):
         book = begin()
         _open_scopes(book)
         _release(book)
@@ -153,7 +153,7 @@ def build_keys() -> Ledger:
     slow = Delegating(TURNS_SECOND, entries=100)
     slow.entry = TURNS_ENTRY
     book.rotate_key(slow)
-    with patch("dpledger.ledger.requests.LIBRARY", "dpledger 0.1.0"):
+    with patch("dpledger.ledger.charging.requests.LIBRARY", "dpledger 0.1.0"):
         book.scope("clinic").reserve(laplace("0.25"), key="given-back").abort()
     book.transact(lambda state, _: [Snapshot(state_digest(state))])
     last = len(book) - 3

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from dpledger.audit import Audit, AuditResult, ExPostClaim
     from dpledger.cli.audited_code import AuditedPair
     from dpledger.ledger.entries.bodies import Audited, Body
+    from dpledger.ledger.handle.writing import Writing
     from dpledger.ledger.rules.notes import Noted
     from dpledger.ledger.rules.scope_state import State
-    from dpledger.ledger.writing import Writing
 
 __all__ = ["Record"]
 

@@ -73,7 +73,7 @@ def _id_of(key: str) -> str:
 
 def _mechanism(note: MechanismNote) -> str:
     """Its kind; of what nobody named, the library in which it ran."""
-    from dpledger.ledger.requests import DECLARED, ELSEWHERE
+    from dpledger.ledger.charging.requests import DECLARED, ELSEWHERE
 
     named = note.kind != DECLARED or note.library == ELSEWHERE
     return note.kind if named else f"{note.kind} in {note.library}"

@@ -11,11 +11,13 @@ from typing import Self
 from dpledger.decimals import whole
 from dpledger.errors import ForeignLedger, ParameterError
 from dpledger.files import path_of
-from dpledger.ledger import logging, remembered
-from dpledger.ledger.create import founded, founded_in_database
+from dpledger.ledger import remembered
 from dpledger.ledger.entries.bodies import FORMAT, Body, KeyRevoked, LedgerOpened, RollbackAccepted
 from dpledger.ledger.entries.entry import Entry, entry_of
-from dpledger.ledger.log import SNAPSHOT_EVERY, Draw, Handle
+from dpledger.ledger.handle import logging
+from dpledger.ledger.handle.create import founded, founded_in_database
+from dpledger.ledger.handle.log import SNAPSHOT_EVERY, Draw, Handle
+from dpledger.ledger.handle.writing import Clock, Writing, utc_now
 from dpledger.ledger.rules.scope_state import State
 from dpledger.ledger.signed import keys
 from dpledger.ledger.signed.keyfiles import KeyFiles, public_key_of, signer_of
@@ -27,7 +29,6 @@ from dpledger.ledger.stores.places import Place, is_address, looked, opened, sig
 from dpledger.ledger.stores.protocol import NOTHING, Store
 from dpledger.ledger.tip import resumed
 from dpledger.ledger.witnessing.policy import WitnessPolicy, read_policy
-from dpledger.ledger.writing import Clock, Writing, utc_now
 from dpledger.mechanisms.entropy import Entropy
 
 __all__ = ["LedgerHandle"]

@@ -39,15 +39,16 @@ from dpledger.accounting.pricing import outcomes
 from dpledger.accounting.reach import Of
 from dpledger.decimals import Number, whole
 from dpledger.errors import AlreadySpent, ContractViolation, Halted, ParameterError, PolicyError, ScopeError
-from dpledger.ledger import requests
-from dpledger.ledger.admission import enter
-from dpledger.ledger.charges import Attempt, Receipt
+from dpledger.ledger.charging import requests
+from dpledger.ledger.charging.admission import enter
+from dpledger.ledger.charging.charges import Attempt, Receipt
+from dpledger.ledger.charging.requests import DECLARED, ELSEWHERE
+from dpledger.ledger.charging.takeovers import Resume, taken_over
 from dpledger.ledger.entries.bodies import Body, Reserved
 from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.entries.evidence import Evidence, shown, words
 from dpledger.ledger.entries.members import Attestation, MechanismNote
-from dpledger.ledger.log import Handle
-from dpledger.ledger.requests import DECLARED, ELSEWHERE
+from dpledger.ledger.handle.log import Handle
 from dpledger.ledger.rules import course, requested
 from dpledger.ledger.rules.capability import REDEEM_BYTES, Redeem
 from dpledger.ledger.rules.gate import Replayed
@@ -56,7 +57,6 @@ from dpledger.ledger.rules.run_tokens import RunToken
 from dpledger.ledger.rules.scope_state import State
 from dpledger.ledger.rules.transitions import step
 from dpledger.ledger.signed import wire
-from dpledger.ledger.takeovers import Resume, taken_over
 from dpledger.mechanisms.callers import begins_later, signature_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.mechanisms.turns import Turn

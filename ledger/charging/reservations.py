@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Generic, NoReturn, Self, TypeAlias, TypeVar
 
 from dpledger.errors import AlreadySpent, ScopeBusy, ScopeError, TakenOver
-from dpledger.ledger.charges import Attempt, Receipt
+from dpledger.ledger.charging.charges import Attempt, Receipt
 from dpledger.ledger.entries.entry import Entry
 from dpledger.mechanisms.noise import unrecorded
 from dpledger.mechanisms.protocol import Mechanism, inspect

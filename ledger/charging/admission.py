@@ -11,13 +11,13 @@ from typing import TypeAlias, assert_never
 from dpledger.errors import ChargeInProgress
 from dpledger.ledger.entries.bodies import Body, Reserved
 from dpledger.ledger.entries.entry import Entry
-from dpledger.ledger.log import Handle
+from dpledger.ledger.handle.log import Handle
+from dpledger.ledger.handle.writing import Writing
 from dpledger.ledger.rules import gate, quotes, refusals
 from dpledger.ledger.rules.gate import Admitted, Outdated, RefusedRequest, Replayed
 from dpledger.ledger.rules.requested import Earlier, Request
 from dpledger.ledger.rules.scope_state import State
 from dpledger.ledger.stores.protocol import ChargeRow, Question
-from dpledger.ledger.writing import Writing
 
 __all__ = ["Entered", "Then", "enter"]
 

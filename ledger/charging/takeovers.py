@@ -15,9 +15,10 @@ from typing import TypeAlias
 
 from dpledger.accounting.pricing import outcomes
 from dpledger.errors import ParameterError, PolicyError, ScopeError, StepsLost, TakenOver
-from dpledger.ledger.charges import Receipt
+from dpledger.ledger.charging.charges import Receipt
 from dpledger.ledger.entries.bodies import Body
-from dpledger.ledger.log import Handle
+from dpledger.ledger.handle.log import Handle
+from dpledger.ledger.handle.writing import Writing
 from dpledger.ledger.rules import course, requested, run_tokens
 from dpledger.ledger.rules.capability import REDEEM_BYTES, Redeem
 from dpledger.ledger.rules.requested import Earlier, Request
@@ -25,7 +26,6 @@ from dpledger.ledger.rules.run_tokens import RunToken
 from dpledger.ledger.rules.scope_state import OpenCharge, State
 from dpledger.ledger.rules.transitions import step
 from dpledger.ledger.stores.protocol import Question
-from dpledger.ledger.writing import Writing
 
 __all__ = ["Resume", "settled", "taken_over"]
 

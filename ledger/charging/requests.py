@@ -19,7 +19,7 @@ from dpledger.accounting.pricing import outcomes
 from dpledger.decimals import Number, read
 from dpledger.errors import ParameterError, RelationError
 from dpledger.ledger.entries.members import LIBRARY, Attestation, MechanismNote
-from dpledger.ledger.log import Draw
+from dpledger.ledger.handle.log import Draw
 from dpledger.ledger.rules import run_tokens
 from dpledger.ledger.rules.capability import REDEEM_BYTES, Redeem
 from dpledger.ledger.rules.requested import Request

@@ -26,13 +26,13 @@ from dpledger.errors import (
 from dpledger.ledger.entries.bodies import Aborted, Body, Progress
 from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.entries.members import Step
-from dpledger.ledger.log import Handle
+from dpledger.ledger.handle.log import Handle
+from dpledger.ledger.handle.writing import Writing
 from dpledger.ledger.rules import course
 from dpledger.ledger.rules.capability import Redeem
 from dpledger.ledger.rules.run_tokens import RunToken
 from dpledger.ledger.rules.scope_state import OpenCharge, State, next_steps
 from dpledger.ledger.signed import values
-from dpledger.ledger.writing import Writing
 from dpledger.mechanisms.callers import is_of_a_handler
 from dpledger.mechanisms.protocol import Release
 from dpledger.notebooks import summary

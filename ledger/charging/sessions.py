@@ -22,7 +22,7 @@ from dpledger.errors import (
     StillAnswering,
     TakenOver,
 )
-from dpledger.ledger.charges import Attempt, Receipt
+from dpledger.ledger.charging.charges import Attempt, Receipt
 from dpledger.ledger.rules.run_tokens import RunToken
 from dpledger.mechanisms.noise import unrecorded
 from dpledger.mechanisms.protocol import AnswersMany, Conversation, Halts, Refines, Release

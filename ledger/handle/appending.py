@@ -31,11 +31,11 @@ from typing import TypeAlias
 from dpledger.errors import DpledgerError, ParameterError, PolicyError, StoreFailure
 from dpledger.ledger import remembered
 from dpledger.ledger.entries.bodies import Body, Snapshot
+from dpledger.ledger.handle.writing import Clock, Writing, with_rows
 from dpledger.ledger.rules.scope_state import State, state_digest
 from dpledger.ledger.signed import keys
 from dpledger.ledger.stores.protocol import Addition, Question, Store, Tail
 from dpledger.ledger.tip import START, Head, caught_up
-from dpledger.ledger.writing import Clock, Writing, with_rows
 from dpledger.mechanisms.callers import is_of_a_handler
 from dpledger.process import Home
 

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, NoReturn, Self
 
 from dpledger.decimals import whole
 from dpledger.errors import ParameterError, StoreBehind
-from dpledger.ledger import logging
 from dpledger.ledger.accounts.tables import LedgerTable, entries_table
-from dpledger.ledger.appending import Appending, Call, Make
 from dpledger.ledger.entries.bodies import Audited, Body, Note
 from dpledger.ledger.entries.entry import Entry, entry_of
+from dpledger.ledger.handle import logging
+from dpledger.ledger.handle.appending import Appending, Call, Make
+from dpledger.ledger.handle.writing import Clock, Writing, utc_now
 from dpledger.ledger.rules import notes
 from dpledger.ledger.rules.scope_state import State
 from dpledger.ledger.signed import checkpoint, envelope, keys, values
@@ -28,7 +29,6 @@ from dpledger.ledger.verifying import verification
 from dpledger.ledger.verifying.following import signed_entry
 from dpledger.ledger.verifying.seen import read_cosigned, with_seen
 from dpledger.ledger.witnessing.policy import WitnessPolicy, read_policy
-from dpledger.ledger.writing import Clock, Writing, utc_now
 from dpledger.mechanisms.entropy import Entropy, system as system_entropy
 from dpledger.progress import Advance
 from dpledger.schema import listed
@@ -212,9 +212,9 @@ class Handle(Appending):
         """Append the bodies that `make` returns for the state and what the store knows of what is `asked`: all of them,
         durably, behind what they were made for, or none. The new head is seen by nobody before it is durable.
 
-        What several threads ask for at once is appended together, by one of them (`ledger.appending`). The store is not
-        locked meanwhile: where others appended, `make` is asked again. An append whose reply was lost is said again,
-        and is there once. `successor`: what signs from here on, where they name its key.
+        What several threads ask for at once is appended together, by one of them (`appending`). The store is not locked
+        meanwhile: where others appended, `make` is asked again. An append whose reply was lost is said again, and is
+        there once. `successor`: what signs from here on, where they name its key.
 
         Where nothing is asked, or the answer can hardly be other than nothing (`is_new`), the store is not read first:
         the append says whether the handle knows its end. Whatever else comes of it than an append, `make` is asked

@@ -15,7 +15,7 @@ that the code raises leaves it, since it may depend on one record.
 >>> ask([1, 2, 3])
 4
 >>> ask.charged, [(one.mechanism.kind, one.attested.by) for one in scope.releases()]
-('pure_dp(epsilon=0.4)', [('dpledger.ledger.guards.lambda_line_1', 'A. Smith')])
+('pure_dp(epsilon=0.4)', [('dpledger.ledger.charging.guards.lambda_line_1', 'A. Smith')])
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from dpledger.accounting.reach import Of
 from dpledger.accounting.rules import cost
 from dpledger.decimals import ZERO, Number
 from dpledger.errors import CannotCertify, ContractViolation, ParameterError, RelationError
-from dpledger.ledger.declared_runs import DeclaredRun, TakesDeclaredRuns
+from dpledger.ledger.charging.declared_runs import DeclaredRun, TakesDeclaredRuns
+from dpledger.ledger.charging.requests import ELSEWHERE, kind_of
 from dpledger.ledger.entries.evidence import Evidence
-from dpledger.ledger.requests import ELSEWHERE, kind_of
 from dpledger.ledger.rules.scope_state import ScopeState
 from dpledger.mechanisms.callers import begins_later, came_to, signature_of
 from dpledger.mechanisms.measurements import MapPromise, Measurement, is_interactive, measured, rows_apart

@@ -1,0 +1,1 @@
+"""A ledger that is open in one process: making and opening it, reading it, and appending behind its end."""
