@@ -245,14 +245,14 @@ def circle(number: float) -> Any:
 
 
 def test_data_that_lie_in_themselves_have_a_digest() -> None:
-    started = time.monotonic()
+    started = time.process_time()
     assert digest(shared(500)) == digest(shared(500)) != digest(shared(501))
     assert digest(circle(1)) == digest(circle(1)) != digest(circle(2))
     ring, other = circle(1), circle(1)
     ring.append([*shared(100), ring])
     other.append([*shared(100), other[1]])
     assert digest(ring) == digest(other)
-    assert time.monotonic() - started < 10
+    assert time.process_time() - started < 10
 
 
 def test_deep_data_are_read_to_the_end() -> None:

@@ -127,12 +127,12 @@ def test_nobody_makes_no_mistake() -> None:
 
 @pytest.mark.slow
 def test_a_hundred_thousand_users_of_a_hundred_examples_take_seconds() -> None:
-    """On 2^60 points. Some nine seconds where two sessions share a core; the limit is for machines that do more."""
+    """On 2^60 points. Some nine seconds of the processor; the limit is for slower ones."""
     rng = np.random.default_rng(3)
     x = rng.integers(0, 2**60, (100_000, 100))
     learner = UserLevelThresholdLearner(ThresholdClass(2**60), epsilon=1, alpha="0.1")
     learner = learner.under(Relation.REPLACE_ONE, Unit("user", 100))
-    began = time.monotonic()
+    began = time.process_time()
     found = learner.release(UserSample(x, x < 2**58), entropy=seeded(1)).value
-    assert time.monotonic() - began < 60
+    assert time.process_time() - began < 60
     assert abs(found.place / 2**58 - 1) < 0.2
