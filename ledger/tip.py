@@ -1,7 +1,7 @@
 """The end of a log as a handle knows it, and how it follows what the store holds.
 
-A handle remembers the last leaf that it saw. A store with another leaf at that index, or with fewer, lost entries: it
-is never continued, since its next head would contradict a signed one.
+A handle remembers the hash of the last leaf that it saw. A store with another leaf at that index, or with fewer, lost
+entries: it is never continued, since its next head would contradict a signed one.
 """
 
 from __future__ import annotations
@@ -54,17 +54,18 @@ NO_HEAD = "the store holds no signed head: it was never a whole ledger, or it wa
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What a handle knows of the end of the log: the folded state, the tree, the last leaf. `signed`: the signed head
-    that the store held for it; None of one that no store was seen to hold."""
+    """What a handle knows of the end of the log: the folded state, the tree, and what the next entry names as the one
+    before it. `signed`: the signed head that the store held for it; None of one that no store was seen to hold."""
 
     state: State
     tree: merkle.CompactRange
-    last_leaf: bytes | None
+    previous: str
     signed: bytes | None = field(default=None, compare=False)
 
     def after(self, leaf: bytes, body: Body) -> Head:
         """The head once `leaf`, which holds `body`, is at the end."""
-        return Head(step(self.state, body), self.tree.append(merkle.leaf_hash(leaf)), leaf)
+        hashed = merkle.leaf_hash(leaf)
+        return Head(step(self.state, body), self.tree.append(hashed), hashed.hex())
 
     def after_all(self, leaves: Iterable[bytes], told: TableRows | None = None) -> Head:
         """The head once `leaves` follow; their charges and refusals go into `told`. No signature is
@@ -86,13 +87,8 @@ class Head:
         """What may be saved of it."""
         return SavedFold(state=self.state, tree=self.tree, leaf=self.previous)
 
-    @property
-    def previous(self) -> str:
-        """What the next entry names as the one before it."""
-        return FIRST_PREVIOUS if self.last_leaf is None else merkle.leaf_hash(self.last_leaf).hex()
 
-
-START = Head(EMPTY, merkle.CompactRange(), None)
+START = Head(EMPTY, merkle.CompactRange(), FIRST_PREVIOUS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +118,14 @@ def resumed(store: Store, signer: Signer | None, *, last_trusted: int | None = N
 
 def _after_fold(store: Store, fold: SavedFold, signer: Signer | None) -> Head:
     tail = store.tail(fold.tree.size - 1)
-    last = tail.leaves[0] if tail.leaves else b""
-    if merkle.leaf_hash(last).hex() != fold.leaf:
+    if _named(tail.leaves[:1]) != fold.leaf:
         raise StoreBehind("what was folded is of other entries")
-    return _signed(Head(fold.state, fold.tree, last).after_all(tail.leaves[1:]), tail, signer)
+    return _signed(Head(fold.state, fold.tree, fold.leaf).after_all(tail.leaves[1:]), tail, signer)
+
+
+def _named(last: tuple[bytes, ...]) -> str:
+    """How the next entry names the last leaf; there may be none."""
+    return next((merkle.leaf_hash(leaf).hex() for leaf in last), FIRST_PREVIOUS)
 
 
 def _after_all(store: Store, signer: Signer | None, last_trusted: int | None) -> Head:
@@ -158,7 +158,7 @@ def caught_up(head: Head, tail: Tail, signer: Signer | None) -> Head:
     known = head.tree.size
     if tail.size < known:
         raise StoreBehind(f"the store holds {tail.size} entries; this handle has seen {known}. {GO_ON}")
-    if known and tail.leaves[:1] != (head.last_leaf,):
+    if known and _named(tail.leaves[:1]) != head.previous:
         raise StoreBehind(f"entry {known - 1} is not the one that this handle has seen. {GO_ON}")
     if tail.size > known:
         if last_trusted_of(tail.leaves[-1]) is not None:
