@@ -12,6 +12,7 @@ the caller's: `connect_timeout`, and `options=-c statement_timeout=...` or `lock
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -35,6 +36,7 @@ __all__ = ["PostgresStore"]
 RECONNECTING_SECONDS = 20.0  # how long a server that was there is waited for
 PAUSE_SECONDS = 0.1  # between two tries
 READS = 3  # tries at a read whose connection is lost
+_PORTS = re.compile(r"[0-9,]*")  # one for each host
 ANOTHER_SCHEMA = "for another schema of the database, end the address with ?options=-csearch_path%3DNAME"
 
 _SETTINGS = {
@@ -344,11 +346,16 @@ def _failure(what: str, error: psycopg.Error) -> StoreFailure:
 
 
 def _named(address: str) -> str:
-    """The host and the database, without what is secret."""
+    """The host and the database, without what is secret. ParameterError for an address that cannot be read, or not as
+    it was meant: the end of a password that holds a / or an @ would be taken for a host, a port or a database."""
     try:
         said = psycopg.conninfo.conninfo_to_dict(address)
     except psycopg.Error:  # which tells a part of the address, the password among it
         raise ParameterError("ledger", "an address", "a postgresql:// address that can be read") from None
+    authority, _, path = address.partition("://")[2].partition("?")[0].partition("/")
+    if "@" in path or authority.count("@") > 1 or not _PORTS.fullmatch(str(said.get("port", ""))):
+        expected = "a postgresql:// address whose port is a number, and / and @ in a password are written %2F and %40"
+        raise ParameterError("ledger", "an address", expected)
     service = f"?service={said['service']}" if "service" in said else ""
     return f"postgresql://{said.get('host', '')}/{said.get('dbname', '')}{service}"
 

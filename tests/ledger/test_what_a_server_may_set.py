@@ -15,7 +15,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from dpledger.errors import DpledgerError, ForeignLedger, StoreFailure
+from dpledger.errors import DpledgerError, ForeignLedger, ParameterError, StoreFailure
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.stores.postgres import PostgresStore
 from fault_conformance import Lying, counts, forked, opened_scope, read_all, with_budget
@@ -299,3 +299,30 @@ def test_a_server_with_no_connection_to_spare_says_so(
             call(address.replace("postgres@", "crowded@"))
     finally:
         told(address, "DROP ROLE crowded")
+
+
+ADDRESSES = {
+    "a slash": "postgresql://ann:12/secret@127.0.0.1:1/db",
+    "a slash before the end": "postgresql://ann:secret/12@127.0.0.1:1/db",
+    "an at sign": "postgresql://ann:12@secret@127.0.0.1:1/db",
+    "an at sign and a slash": "postgresql://ann:12@secret/12@127.0.0.1:1/db",
+    "no host": "postgresql://127.0.0.1:secret/db",
+}
+
+
+@pytest.mark.parametrize("name", ADDRESSES)
+def test_a_password_that_is_not_encoded_is_told_to_nobody(name: str) -> None:
+    """Its end would be looked up as a host, and stand in the error."""
+    with pytest.raises(ParameterError, match="%2F and %40") as refusal:
+        PostgresStore.open(ADDRESSES[name])
+    assert "secret" not in str(refusal.value)
+
+
+def test_an_encoded_password_is_read_and_is_in_no_error(server: Server, tmp_path: Path) -> None:
+    address = server.address()
+    begun(address, tmp_path)
+    Ledger.look(address.replace("postgres@", "postgres:a%2Fsecret%40b@")).close()
+    for end in ("/a%40b", ",127.0.0.1:2/db", "/db?application_name=a@b"):
+        with pytest.raises(StoreFailure, match="cannot be reached") as refusal:
+            PostgresStore.open(f"postgresql://ann:a%2Fsecret%40b@127.0.0.1:1{end}")
+        assert "secret" not in str(refusal.value)
