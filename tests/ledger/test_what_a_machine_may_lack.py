@@ -15,11 +15,12 @@ from typing import Any
 
 import pytest
 
+import ledger_golden
 from dpledger.errors import DpledgerError, ParameterError, StoreFailure, UnrememberedHead
 from dpledger.ledger.ledger import Ledger
 from dpledger.ledger.scope import Scope
 from dpledger.ledger.stores.sqlite import SQLiteStore
-from dpledger.ledger.verifying import bundle, sources
+from dpledger.ledger.verifying import bundle, sources, verification
 from fault_conformance import opened_scope
 from forking import ignores_fork_warnings
 from interrupting import Lines
@@ -96,6 +97,12 @@ def test_opening_and_making_a_ledger_leave_nothing_where_a_descriptor_is_missing
     for number in range(missing):  # what is left is an empty folder, at most, and no hindrance
         Ledger.create(tmp_path / f"b{number}.ledger").close()
     assert not list(tmp_path.glob(".*"))
+
+
+def test_a_verifier_without_descriptors_for_processes_does_the_work_itself() -> None:
+    leaves, head = bundle.read(ledger_golden.DATA)
+    record, key = tuple(leaves), ledger_golden.KEY.public
+    assert refused_with_few(lambda _: verification.verify(record, head, key, jobs=3)) == 0
 
 
 def test_a_witness_that_cannot_be_asked_for_want_of_a_descriptor_is_asked_the_next_time(tmp_path: Path) -> None:
