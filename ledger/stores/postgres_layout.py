@@ -3,7 +3,8 @@ own, with the columns that `create` makes, that a crash leaves whole, and with e
 
 Whoever administers the server can change them at any moment, and is not kept from it: this is for what is set by
 mistake, where everything would seem to work. A table without a log is empty after a crash; one that is temporary ends
-with the connection; where row level security is on, a role that sees no charge runs it again.
+with the connection; of two schemas in a search path each may have a part; where row level security is on, a role that
+sees no charge runs it again.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ COLUMNS = {
 }
 
 _FOUND = """
-SELECT name, relkind::text, relpersistence::text, pg_catalog.row_security_active(tables.oid), ARRAY(
+SELECT name, relnamespace::text, relkind::text, relpersistence::text, pg_catalog.row_security_active(tables.oid), ARRAY(
     SELECT pg_catalog.concat_ws(' ', attname, typname)
     FROM pg_catalog.pg_attribute JOIN pg_catalog.pg_type AS types ON types.oid = atttypid
     WHERE attrelid = tables.oid AND attnum > 0 AND NOT attisdropped ORDER BY attnum
@@ -59,9 +60,15 @@ ORDINARY, PERMANENT = "r", "p"
 def require_ours(connection: psycopg.Connection[Any], name: str) -> None:
     """Raises unless each table is one that `CREATE` made: ForeignLedger where it is another or not there, StoreFailure
     where a server that can be set right would lose or hide rows. `name`: the store's, for messages."""
-    for table, kind, persistence, hides_rows, columns in connection.execute(_FOUND, ([*COLUMNS],)).fetchall():
+    rows = connection.execute(_FOUND, ([*COLUMNS],)).fetchall()
+    for table, schema, kind, persistence, hides_rows, columns in rows:
         if kind is None:
             raise ForeignLedger(f"{name} has no table {table} beside the others: restore the database from a backup")
+        if schema != rows[0][1]:
+            raise ForeignLedger(
+                f"{name}: {rows[0][0]} and {table} lie in two schemas: give the address a search_path of "
+                "one schema, that of the ledger"
+            )
         if kind != ORDINARY or columns != COLUMNS[table]:
             raise ForeignLedger(
                 f"{name} is not a dpledger ledger: {table} is not a table with the columns that dpledger gives it, "

@@ -89,9 +89,23 @@ def test_a_table_that_is_not_ours_is_refused(server: Server, tmp_path: Path, nam
     keys = begun(address, tmp_path)
     kind, said, change = TABLES[name]
     told(address, change)
-    for opened in (lambda: Ledger.open_or_create(address, keys=keys), lambda: Ledger.look(address)):
-        with pytest.raises(kind, match=said):
-            opened()
+    with pytest.raises(kind, match=said):
+        Ledger.open_or_create(address, keys=keys)
+    with pytest.raises(kind, match=said):
+        Ledger.look(address)
+
+
+def test_no_ledger_is_made_up_of_the_tables_of_two_schemas(server: Server, tmp_path: Path) -> None:
+    """Whoever names one schema alone would see other charges, or other kept values."""
+    first, second = server.address(), server.address()
+    keys = begun(second, tmp_path)
+    told(first, "CREATE TABLE dpledger_kept (charge text PRIMARY KEY, value bytea NOT NULL)")
+    both = first + "," + second.rpartition("%3D")[2]
+    with pytest.raises(ForeignLedger, match="dpledger_leaves and dpledger_kept lie in two schemas"):
+        Ledger.open_or_create(both, keys=keys)
+    told(first, "DROP TABLE dpledger_kept")
+    with Ledger.open_or_create(both, keys=keys) as book:
+        assert book.scope("s").release(laplace("1"), 7, key="first").replayed
 
 
 def test_no_ledger_is_made_of_tables_that_end_with_the_connection(server: Server, tmp_path: Path) -> None:
@@ -258,7 +272,7 @@ class Proxy:
 @contextmanager
 def cut(address: str, at: int, where: str) -> Iterator[tuple[Proxy, str]]:
     said = psycopg.conninfo.conninfo_to_dict(address)
-    proxy = Proxy(int(said["port"]), at, where)
+    proxy = Proxy(int(str(said["port"])), at, where)
     try:
         yield proxy, f"{address.replace(str(said['port']), str(proxy.port))}&sslmode=disable&gssencmode=disable"
     finally:
