@@ -306,7 +306,7 @@ class PostgresStore:
                 self._is_busy = False  # an interrupt may have fallen into the first
 
     def _reached(self) -> psycopg.Connection[Any]:
-        """An open connection. A server that was there before is waited for."""
+        """An open connection. A server that was there before is waited for, once: then each call tries it again."""
         if self._is_closed:
             raise StoreFailure(f"{self.name} is closed in this process: open the ledger again")
         deadline = time.monotonic() + RECONNECTING_SECONDS
@@ -316,6 +316,7 @@ class PostgresStore:
             except psycopg.OperationalError as error:
                 self._drop()
                 if not self._was_reached or time.monotonic() >= deadline:
+                    self._was_reached = False
                     raise StoreFailure(f"{self.name} cannot be reached: {error}") from None
                 time.sleep(PAUSE_SECONDS)
         self._was_reached = True

@@ -17,7 +17,9 @@ import pytest
 
 from dpledger.errors import DpledgerError, ForeignLedger, ParameterError, StoreFailure
 from dpledger.ledger.ledger import Ledger
+from dpledger.ledger.stores import postgres
 from dpledger.ledger.stores.postgres import PostgresStore
+from dpledger.ledger.stores.protocol import Addition
 from fault_conformance import Lying, counts, forked, opened_scope, read_all, with_budget
 from forking import ignores_fork_warnings
 from ledger_mechanisms import laplace
@@ -230,6 +232,33 @@ def test_a_handle_that_is_forgotten_in_a_ring_closes_its_connection_in_silence(s
                 break
     assert not found
     made.close()
+
+
+def test_a_server_that_went_away_is_waited_for_once(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else an append that fails waits again as it looks whether it is there, and so does each call after it."""
+    address, tries = server.address(), [0]
+    store = PostgresStore.create(address)
+    genuine = psycopg.Connection.connect
+
+    def away(*operands: object, **options: object) -> None:
+        tries[0] += 1
+        raise psycopg.OperationalError("away")
+
+    monkeypatch.setattr(postgres, "RECONNECTING_SECONDS", 0.5)
+    monkeypatch.setattr(psycopg.Connection, "connect", away)
+    assert store._connection is not None
+    store._connection.close()
+    with pytest.raises(StoreFailure, match="away"):
+        store.tail(None)
+    assert tries[0] > 1
+    for _ in range(2):
+        tries[0] = 0
+        with pytest.raises(StoreFailure, match="away"):
+            store.append(Addition(size=0, leaves=(b"leaf",), head=b"head"))
+        assert tries[0] == 1
+    monkeypatch.setattr(psycopg.Connection, "connect", genuine)
+    assert store.append(Addition(size=0, leaves=(b"leaf",), head=b"head")) == "done"
+    store.close()
 
 
 class Proxy:
