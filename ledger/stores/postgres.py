@@ -351,7 +351,7 @@ def _named(address: str) -> str:
     it was meant: the end of a password that holds a / or an @ would be taken for a host, a port or a database."""
     try:
         said = psycopg.conninfo.conninfo_to_dict(address)
-    except psycopg.Error:  # which tells a part of the address, the password among it
+    except (psycopg.Error, UnicodeError):  # which tells a part of the address, the password among it
         raise ParameterError("ledger", "an address", "a postgresql:// address that can be read") from None
     authority, _, path = address.partition("://")[2].partition("?")[0].partition("/")
     if "@" in path or authority.count("@") > 1 or not _PORTS.fullmatch(str(said.get("port", ""))):
@@ -364,7 +364,10 @@ def _named(address: str) -> str:
 def _durable(address: str, name: str) -> psycopg.Connection[Any]:
     """A connection whose commits are durable, and which writes what it is given, whatever the user, the database or the
     address set. StoreFailure for a server that acknowledges what it may lose."""
-    connection = _Connection.connect(address, autocommit=True)
+    try:
+        connection = _Connection.connect(address, autocommit=True)
+    except UnicodeError:  # of the look-up: an empty label, or one that is too long
+        raise ParameterError("ledger", name, "an address with the name of a host") from None
     try:
         for setting, value in _SETTINGS.items():
             connection.execute("SELECT set_config(%s, %s, false)", (setting, value))

@@ -361,6 +361,12 @@ def test_a_password_that_is_not_encoded_is_told_to_nobody(name: str) -> None:
     assert "secret" not in str(refusal.value)
 
 
+@pytest.mark.parametrize("host", ["a..b", "a" * 64, "\udcff"])
+def test_a_host_that_nothing_can_be_called_is_refused(host: str) -> None:
+    with pytest.raises(ParameterError, match="address"):
+        PostgresStore.open(f"postgresql://{host}/db")
+
+
 def test_an_encoded_password_is_read_and_is_in_no_error(server: Server, tmp_path: Path) -> None:
     address = server.address()
     begun(address, tmp_path)
