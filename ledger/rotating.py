@@ -56,7 +56,7 @@ def rotate(
             successor = signer_named(to, book.id)
         else:
             file = path_of(to, "to")
-            if file.exists():
+            if os.path.exists(file):
                 successor = SigningKey.load(file, passphrase=passphrase)
             else:
                 made = SigningKey.generate(book.id)

@@ -106,14 +106,14 @@ def _keys_beside(
             files.save_private(signer, recovery, passphrase)
             return signer, recovery.public
         except ParameterError:
-            if files.public.exists():
+            if os.path.exists(files.public):
                 return None
             is_late = time.monotonic() >= deadline
-            if is_late and files.signing.exists() and files.recovery.exists():
+            if is_late and os.path.exists(files.signing) and os.path.exists(files.recovery):
                 signing = SigningKey.load(files.signing, passphrase=passphrase)
                 is_used = Heads(signing.public.name, warns=False).newest() is not None
                 return None if is_used else (signing, SigningKey.load(files.recovery, passphrase=passphrase).public)
-            if is_late or not files.signing.exists():
+            if is_late or not os.path.exists(files.signing):
                 raise
             time.sleep(PAUSE_SECONDS)
 

@@ -109,11 +109,11 @@ class LedgerHandle(Handle):
             return cls._named(book, name, who, "this address")
         _no_keys(keys)
         file = path_of(path, "ledger")
-        if not file.exists():
+        if not os.path.exists(file):
             try:
                 return cls._create(file, name, who, passphrase, clock=clock, entropy=entropy, wait=WAIT_SECONDS)
             except ParameterError:
-                if not file.exists():
+                if not os.path.exists(file):
                     raise
         book = cls.open(file, passphrase=passphrase, clock=clock, entropy=entropy)
         return cls._named(book, name, who, str(file))
@@ -177,7 +177,7 @@ class LedgerHandle(Handle):
         key = None if files is None else files.signing
         book = cls.open(address, key=key, passphrase=passphrase, clock=clock, entropy=entropy)
         try:
-            if files is not None and files.recovery.exists():  # where the ledger was begun
+            if files is not None and os.path.exists(files.recovery):  # where the ledger was begun
                 files.save_public(book.public_key)
         except BaseException:
             book.close()

@@ -59,7 +59,7 @@ class KeyFiles:
         )
         expected = "a path where nothing exists yet: keys are never overwritten" if ledger is None else lost
         for path in (self.signing, self.public, self.recovery):
-            if path.exists() or path.is_symlink():
+            if os.path.lexists(path):
                 raise ParameterError("key", str(path), expected)
 
     def save_private(self, signer: SigningKey, recovery: SigningKey, passphrase: str | None = None) -> None:
@@ -89,7 +89,7 @@ class KeyFiles:
     ) -> Signer | None:
         """What signs: `given`, or the key in the file `given`; without one: beside the ledger, else DPLEDGER_KEY, else
         None. ParameterError for what is neither."""
-        return signer_of(self.signing if given is None and self.signing.exists() else given, passphrase)
+        return signer_of(self.signing if given is None and os.path.exists(self.signing) else given, passphrase)
 
 
 def signer_of(given: Signer | str | os.PathLike[str] | None, passphrase: Passphrase | None = None) -> Signer | None:
@@ -107,7 +107,7 @@ def save_owner_key(path: str | os.PathLike[str], *, passphrase: str | None = Non
     cannot be written."""
     file = path_of(path, "key")
     public, owner = file.with_name(file.name + ".pub"), SigningKey.generate(new_ledger_id("owner"))
-    if public.exists() or public.is_symlink():
+    if os.path.lexists(public):
         raise ParameterError("key", str(public), "a path where nothing exists yet: keys are never overwritten")
     owner.save(file, passphrase=passphrase)
     try:

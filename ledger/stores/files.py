@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import sys
@@ -43,6 +44,7 @@ NETWORKS = {  # statfs(2), linux/magic.h
     0x47504653: "GPFS",
     0x19830326: "BeeGFS",
 }
+NO_LEDGER = "a ledger file (create one with `dpledger init`)"
 A_FILE = (
     "a ledger file, not a folder (read a bundle with `dpledger verify`, `report`, `scopes`, `show`, `spent` and --key)"
 )
@@ -91,22 +93,30 @@ def beside(file: Path, suffix: str) -> Path:
 
 def may_write(file: Path) -> bool:
     """Whether this process may write `file`, and make other files beside it."""
-    real, effective = file.resolve(), os.access in os.supports_effective_ids
-    return all(os.access(place, os.W_OK, effective_ids=effective) for place in (real, real.parent))
+    real = file.resolve()
+    return all(_may(os.W_OK, place) for place in (real, real.parent))
+
+
+def _may(what: int, place: Path) -> bool:
+    return os.access(place, what, effective_ids=os.access in os.supports_effective_ids)
 
 
 def existing(path: str | os.PathLike[str]) -> Path:
     """The path of a file that is there, under one name: the only one that its log has."""
     file = path_of(path, "ledger")
     try:
-        links = file.stat().st_nlink if file.is_file() else 0
-    except (OSError, ValueError):
-        links = 0
-    if file.is_dir():
+        found = os.stat(file)
+    except (FileNotFoundError, NotADirectoryError):
+        raise ParameterError("ledger", str(file), NO_LEDGER) from None
+    except OSError as error:
+        raise ParameterError("ledger", str(file), f"a ledger file that you may read ({error.strerror})") from None
+    if stat.S_ISDIR(found.st_mode):
         raise ParameterError("ledger", str(file), A_FILE)
-    if not links:
-        raise ParameterError("ledger", str(file), "a ledger file (create one with `dpledger init`)")
-    if links > 1:
+    if not stat.S_ISREG(found.st_mode):
+        raise ParameterError("ledger", str(file), NO_LEDGER)
+    if not _may(os.R_OK, file):
+        raise ParameterError("ledger", str(file), f"a ledger file that you may read ({os.strerror(errno.EACCES)})")
+    if found.st_nlink > 1:
         raise ForeignLedger(f"{file} has more than one hard link: SQLite would not see the other name's journal")
     for suffix in BESIDE:
         _require_regular(beside(file, suffix))

@@ -118,7 +118,9 @@ class WriteLock:
             return False
         except OSError as error:
             self.give()
-            raise StoreFailure(f"{self._path} cannot be locked: {error.strerror}") from None
+            folder = f"; whoever writes to a ledger makes files beside it, in {self._path.parent}"
+            advice = folder if isinstance(error, PermissionError) else ""
+            raise StoreFailure(f"{self._path} cannot be locked: {error.strerror}{advice}") from None
         if self._is_at_its_path(descriptor):
             return True
         self.give()

@@ -12,6 +12,7 @@ the caller's: `connect_timeout`, and `options=-c statement_timeout=...` or `lock
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 from dpledger.errors import ForeignLedger, ParameterError, StoreBehind, StoreFailure
+from dpledger.ledger.stores.postgres_layout import CREATE, LAYOUT, require_ours
 from dpledger.ledger.stores.protocol import NOTHING, Addition, AppendOutcome, ChargeRow, Ending, Question, Tail
 from dpledger.process import Home
 
@@ -31,10 +33,10 @@ except ImportError:
 
 __all__ = ["PostgresStore"]
 
-LAYOUT = 2
 RECONNECTING_SECONDS = 20.0  # how long a server that was there is waited for
 PAUSE_SECONDS = 0.1  # between two tries
 READS = 3  # tries at a read whose connection is lost
+_PORTS = re.compile(r"[0-9,]*")  # one for each host
 ANOTHER_SCHEMA = "for another schema of the database, end the address with ?options=-csearch_path%3DNAME"
 
 _SETTINGS = {
@@ -44,26 +46,16 @@ _SETTINGS = {
     "synchronous_commit": "on",
 }
 
-_CREATE = """
-CREATE TABLE dpledger_leaves (i bigint PRIMARY KEY, leaf bytea NOT NULL);
-CREATE TABLE dpledger_charges (
-    charge text COLLATE "C" PRIMARY KEY, scope text COLLATE "C" NOT NULL, key text COLLATE "C" NOT NULL,
-    request text COLLATE "C" NOT NULL, status text NOT NULL CHECK (status IN ('open', 'committed', 'aborted')),
-    ended bigint, UNIQUE (scope, key)
-);
-CREATE TABLE dpledger_refusals (
-    scope text COLLATE "C", request text COLLATE "C", PRIMARY KEY (scope, request)
-);
-CREATE TABLE dpledger_kept (charge text COLLATE "C" PRIMARY KEY, value bytea NOT NULL);
-CREATE TABLE dpledger_saved (one int PRIMARY KEY CHECK (one = 1), bytes bytea NOT NULL);
-CREATE TABLE dpledger_head (
-    one int PRIMARY KEY CHECK (one = 1), layout int NOT NULL, size bigint NOT NULL, checkpoint bytea
-);
-INSERT INTO dpledger_head VALUES (1, 2, 0, NULL);
-"""
+_TO_DO = {
+    errors.ReadOnlySqlTransaction: "This server takes no writes: it is a replica, or default_transaction_read_only is "
+    "on. Give the address of the primary; of several hosts, target_session_attrs=read-write in the address finds it",
+    errors.InsufficientPrivilege: "Who made the tables grants the rights to them: docs/team.md lists them",
+}
 
 # Dividing by zero undoes all of it where a charge that is to end is not open, or a trigger keeps a leaf out. Behind a
 # pooler each statement may meet another connection of the server's, so that this one says itself that it is durable.
+# A function that takes any type is named with its schema: else one of the same name for text or bytea, which somebody
+# made in a schema of the search path, would run in its place. (An unnest of several lists is always PostgreSQL's own.)
 _APPEND = """
 WITH moved AS (
     UPDATE dpledger_head SET size = %(stop)s, checkpoint = %(head)s
@@ -71,7 +63,8 @@ WITH moved AS (
         AND (%(after)s::bytea IS NULL OR checkpoint = %(after)s::bytea) RETURNING one
 ), added AS (
     INSERT INTO dpledger_leaves (i, leaf)
-    SELECT %(size)s + place - 1, leaf FROM moved, unnest(%(leaves)s::bytea[]) WITH ORDINALITY AS new (leaf, place)
+    SELECT %(size)s + place - 1, leaf
+    FROM moved, pg_catalog.unnest(%(leaves)s::bytea[]) WITH ORDINALITY AS new (leaf, place)
     RETURNING 1
 ), opened AS (
     INSERT INTO dpledger_charges (charge, scope, key, request, status, ended)
@@ -96,16 +89,16 @@ WITH moved AS (
     ON CONFLICT (one) DO UPDATE SET bytes = EXCLUDED.bytes
 )
 SELECT count(*), 1 / (count(*) = 0 OR (
-    (SELECT count(*) FROM ended) = cardinality(%(ending)s::text[])
-    AND (SELECT count(*) FROM added) = cardinality(%(leaves)s::bytea[])
+    (SELECT count(*) FROM ended) = pg_catalog.cardinality(%(ending)s::text[])
+    AND (SELECT count(*) FROM added) = pg_catalog.cardinality(%(leaves)s::bytea[])
 ))::int FROM moved
 """
 
 _TAIL = """
 SELECT size, checkpoint, ARRAY(SELECT leaf FROM dpledger_leaves WHERE i >= %(start)s::bigint AND i < size ORDER BY i),
-    (SELECT json_agg(json_build_array(charge, scope, key, request, status, ended) ORDER BY charge)
+    (SELECT pg_catalog.json_agg(pg_catalog.json_build_array(charge, scope, key, request, status, ended) ORDER BY charge)
         FROM dpledger_charges WHERE {charges}),
-    (SELECT json_agg(json_build_array(scope, request) ORDER BY scope, request)
+    (SELECT pg_catalog.json_agg(pg_catalog.json_build_array(scope, request) ORDER BY scope, request)
         FROM dpledger_refusals WHERE {refusals}),
     (SELECT value FROM dpledger_kept WHERE charge = %(charge)s::text),
     (SELECT bytes FROM dpledger_saved WHERE %(saved)s::bool)
@@ -141,7 +134,8 @@ class PostgresStore:
         store = cls(address)
         try:
             with store._connected() as connection:
-                connection.execute(_CREATE)
+                connection.execute(CREATE)
+                require_ours(connection, store.name)
         except (errors.DuplicateTable, errors.UniqueViolation):  # the latter: made at the same moment
             store.close()
             raise ParameterError("ledger", store.name, f"an address where no ledger is yet; {ANOTHER_SCHEMA}") from None
@@ -151,7 +145,7 @@ class PostgresStore:
             raise ParameterError("ledger", store.name, f"{expected}; {ANOTHER_SCHEMA}") from None
         except psycopg.Error as error:
             store.close()
-            raise StoreFailure(f"{store.name}: no ledger could be made: {error}") from None
+            raise _failure(f"{store.name}: no ledger could be made", error) from None
         except BaseException:
             store.close()
             raise
@@ -173,13 +167,15 @@ class PostgresStore:
         try:
             with store._connected() as connection:
                 found = connection.execute("SELECT layout FROM dpledger_head").fetchone()
+                if found in (None, (LAYOUT,)):
+                    require_ours(connection, store.name)
         except errors.UndefinedTable:
             store.close()
-            expected = f"the address of a ledger (Ledger.open_or_create makes one); {ANOTHER_SCHEMA}"
+            expected = f"the address of a ledger (Ledger.open_or_create makes one) that you may use; {ANOTHER_SCHEMA}"
             raise ParameterError("ledger", store.name, expected) from None
         except psycopg.Error as error:
             store.close()
-            raise StoreFailure(f"{store.name} cannot be read: {error}") from None
+            raise _failure(f"{store.name} cannot be read", error) from None
         except BaseException:
             store.close()
             raise
@@ -232,8 +228,10 @@ class PostgresStore:
     def append(self, addition: Addition) -> AppendOutcome:
         said = _said(addition)
         try:
-            with self._connected() as connection:
-                row = connection.execute(_APPEND, said, binary=True).fetchone()
+            try:
+                row = self._put(said)
+            except errors.ReadOnlySqlTransaction:  # it became a replica: the address may lead to another server
+                row = self._put(said)
         except _Lost:
             return "unknown"
         except (errors.SerializationFailure, errors.DeadlockDetected):
@@ -244,8 +242,12 @@ class PostgresStore:
                 "leaves out what it is given"
             ) from None
         except psycopg.Error as error:
-            raise StoreFailure(f"{self.name} did not append: {error}") from None
+            raise _failure(f"{self.name} did not append", error) from None
         return "done" if row is not None and row[0] == 1 else "failed"
+
+    def _put(self, said: dict[str, Any]) -> Any:
+        with self._connected() as connection:
+            return connection.execute(_APPEND, said, binary=True).fetchone()
 
     def close(self) -> None:
         if self._home.is_here:
@@ -268,7 +270,7 @@ class PostgresStore:
             except _Lost:
                 continue
             except psycopg.Error as error:
-                raise StoreFailure(f"{self.name} cannot be read: {error}") from None
+                raise _failure(f"{self.name} cannot be read", error) from None
         raise StoreFailure(f"{self.name} lost the connection at each of {READS} tries: try again")
 
     @contextmanager
@@ -290,6 +292,9 @@ class PostgresStore:
                         self._drop()
                         raise _Lost(f"{self.name} lost the connection: {error}") from None
                     raise
+                except errors.ReadOnlySqlTransaction:
+                    self._drop()
+                    raise
                 except psycopg.Error:
                     raise
                 except BaseException:
@@ -301,7 +306,7 @@ class PostgresStore:
                 self._is_busy = False  # an interrupt may have fallen into the first
 
     def _reached(self) -> psycopg.Connection[Any]:
-        """An open connection. A server that was there before is waited for."""
+        """An open connection. A server that was there before is waited for, once: then each call tries it again."""
         if self._is_closed:
             raise StoreFailure(f"{self.name} is closed in this process: open the ledger again")
         deadline = time.monotonic() + RECONNECTING_SECONDS
@@ -311,6 +316,7 @@ class PostgresStore:
             except psycopg.OperationalError as error:
                 self._drop()
                 if not self._was_reached or time.monotonic() >= deadline:
+                    self._was_reached = False
                     raise StoreFailure(f"{self.name} cannot be reached: {error}") from None
                 time.sleep(PAUSE_SECONDS)
         self._was_reached = True
@@ -327,12 +333,30 @@ class _Lost(StoreFailure):
     """The connection broke: what was under way may have been done."""
 
 
+class _Connection(psycopg.Connection[Any]):
+    """A connection that its store closes."""
+
+    def __del__(self, _: Any = None, /) -> None:
+        """Nothing: a garbage collection may meet it before the store, and psycopg would warn of it."""
+
+
+def _failure(what: str, error: psycopg.Error) -> StoreFailure:
+    """What the server said, and what to do about it."""
+    advice = next((f". {todo}" for kind, todo in _TO_DO.items() if isinstance(error, kind)), "")
+    return StoreFailure(f"{what}: {error}{advice}")
+
+
 def _named(address: str) -> str:
-    """The host and the database, without what is secret."""
+    """The host and the database, without what is secret. ParameterError for an address that cannot be read, or not as
+    it was meant: the end of a password that holds a / or an @ would be taken for a host, a port or a database."""
     try:
         said = psycopg.conninfo.conninfo_to_dict(address)
-    except psycopg.Error:  # which tells a part of the address, the password among it
+    except (psycopg.Error, UnicodeError):  # which tells a part of the address, the password among it
         raise ParameterError("ledger", "an address", "a postgresql:// address that can be read") from None
+    authority, _, path = address.partition("://")[2].partition("?")[0].partition("/")
+    if "@" in path or authority.count("@") > 1 or not _PORTS.fullmatch(str(said.get("port", ""))):
+        expected = "a postgresql:// address whose port is a number, and / and @ in a password are written %2F and %40"
+        raise ParameterError("ledger", "an address", expected)
     service = f"?service={said['service']}" if "service" in said else ""
     return f"postgresql://{said.get('host', '')}/{said.get('dbname', '')}{service}"
 
@@ -340,7 +364,10 @@ def _named(address: str) -> str:
 def _durable(address: str, name: str) -> psycopg.Connection[Any]:
     """A connection whose commits are durable, and which writes what it is given, whatever the user, the database or the
     address set. StoreFailure for a server that acknowledges what it may lose."""
-    connection = psycopg.connect(address, autocommit=True)
+    try:
+        connection = _Connection.connect(address, autocommit=True)
+    except UnicodeError:  # of the look-up: an empty label, or one that is too long
+        raise ParameterError("ledger", name, "an address with the name of a host") from None
     try:
         for setting, value in _SETTINGS.items():
             connection.execute("SELECT set_config(%s, %s, false)", (setting, value))

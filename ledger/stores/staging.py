@@ -36,20 +36,32 @@ def staged(main: Path, field: str, expected: str, *, wait: float = 0.0) -> Itera
     home = Home(f"{main}, which is being made,")
     with _folder(main, field, home, wait) as folder:
         try:
-            _clear(folder, main)
+            with _writing(main, field):
+                _clear(folder, main)
             require_free(main, field, expected)
             yield folder
             home.require()
-            _publish(folder, main, field, expected)
+            with _writing(main, field):
+                _publish(folder, main, field, expected)
         finally:
             if home.is_here:  # a forked child that leaves the body takes nothing from its parent
-                _clear(folder, main)
+                with suppress(OSError):  # whoever makes the file anew, or opens it, does it then
+                    _clear(folder, main)
+
+
+@contextmanager
+def _writing(main: Path, field: str) -> Iterator[None]:
+    """What the system refuses, as ParameterError of `field`."""
+    try:
+        yield
+    except OSError as error:
+        raise ParameterError(field, str(main), f"a path that can be written ({error.strerror})") from None
 
 
 def settle(main: Path) -> None:
     """Finish what a process left that died after `main` had its name: until then the file has a second one."""
     folder = _folder_of(main)
-    if folder.is_symlink() or not main.exists():
+    if os.path.islink(folder) or not os.path.exists(main):
         return
     with suppress(OSError):  # without the right to write there, all stays as it is
         if _is_same(folder / main.name, main):

@@ -34,7 +34,13 @@ CHECKPOINT = "checkpoint"
 def write(folder: str | os.PathLike[str], leaves: Iterable[bytes], head: bytes) -> Path:
     """Write a bundle into `folder`, which is made; ParameterError if it is there and not empty."""
     target = place_of(folder, "folder")
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+    try:
+        is_free = not os.listdir(target)
+    except (FileNotFoundError, NotADirectoryError):
+        is_free = not os.path.lexists(target)
+    except OSError as error:
+        raise ParameterError("bundle", str(target), f"a folder that can be written ({error.strerror})") from None
+    if not is_free:
         raise ParameterError("bundle", str(target), "a folder that is empty or not there yet")
     try:
         target.mkdir(parents=True, exist_ok=True)

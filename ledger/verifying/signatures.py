@@ -129,15 +129,23 @@ def _payload(leaf: bytes, key: VerifyingKey) -> dict[str, Plain] | None:
 @contextmanager
 def _lane() -> Iterator[_Lane]:
     """A process of its own, and a thread that waits for it. It ends when its input does. What it answers is read in the
-    caller's thread: the one that waits gives the process its next chunk at once."""
+    caller's thread: the one that waits gives the process its next chunk at once. Where the system gives no process or
+    thread, the work is done here."""
     code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import answer; answer()"
-    process = subprocess.Popen(  # noqa: S603 (this interpreter, and code that stands here)
-        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
+    try:
+        process = subprocess.Popen(  # noqa: S603 (this interpreter, and code that stands here)
+            [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+    except OSError:
+        yield _here
+        return
     waiter = ThreadPoolExecutor(1, thread_name_prefix="dpledger-verify")
 
     def lane(chunk: list[bytes], key: VerifyingKey) -> _Result:
-        asked = waiter.submit(_asked, process, chunk, key)
+        try:
+            asked = waiter.submit(_asked, process, chunk, key)
+        except RuntimeError:  # no thread can be started
+            return _here(chunk, key)
         return lambda: _read(chunk, key, asked.result())
 
     try:

@@ -4,10 +4,10 @@ judges them.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from dpledger.errors import ForeignLedger, ParameterError
 from dpledger.ledger.remembered import Heads, is_behind
@@ -31,10 +31,10 @@ class Source:
 def opened(place: Place) -> Iterator[Source]:
     """The record at `place`, as it is while the context lasts. ForeignLedger or ParameterError for what is neither a
     ledger nor a bundle; RollbackSeen, a warning, for a ledger of which more was seen here."""
-    if not is_address(place) and Path(place).is_dir():
+    if not is_address(place) and os.path.isdir(place):
         yield Source(*bundle.read(place))
         return
-    if not is_address(place) and not Path(place).exists():
+    if not is_address(place) and not os.path.exists(place):
         raise ParameterError("ledger", str(place), "a ledger file, or the folder of a bundle, that is there")
     store = looked(place)
     try:

@@ -39,7 +39,7 @@ def founded(path: str | os.PathLike[str], name: str, url: str) -> FoundedWitness
     signer = CosigningKey.generate(name)
     text = WitnessPolicy.parse(f"witness witness {signer.public.text} {url}\nquorum witness\n").text
     for one in (file, key, policy):
-        if one.exists() or one.is_symlink():
+        if os.path.lexists(one):
             raise ParameterError("witness", str(one), "a path where nothing exists yet: keys are never overwritten")
     written: list[Path] = []
     try:

@@ -137,7 +137,7 @@ def read_policy(source: WitnessPolicy | str | os.PathLike[str]) -> WitnessPolicy
         return source
     if not isinstance(source, (str, os.PathLike)):
         raise ParameterError("witnesses", type(source).__name__, "the file of a policy (docs/team.md, witnesses)")
-    if isinstance(source, str) and source.count("+") > 1 and not Path(source).exists():
+    if isinstance(source, str) and source.count("+") > 1 and not os.path.exists(source):
         return WitnessPolicy((Watcher("witness", WitnessKey.parse(source)),), (), "witness")
     try:
         return WitnessPolicy.parse(bounded.read(Path(source), 16 * wire.LONGEST_TEXT).decode("ascii"))

@@ -53,7 +53,7 @@ class WitnessFile:
         """ParameterError for what is no file of a witness."""
         self._clock = clock
         self._lock = threading.Lock()
-        if not path.is_file():
+        if not os.path.isfile(path):
             raise ParameterError("witness", str(path), "the file of a witness (dpledger witness init makes one)")
         try:
             self._database = _connected(path)

@@ -543,7 +543,7 @@ def test_a_server_that_may_lose_what_it_acknowledged_is_refused(monkeypatch: pyt
         def close(self) -> None:
             closed.append(True)
 
-    monkeypatch.setattr(psycopg, "connect", lambda *_, **__: Refused())
+    monkeypatch.setattr(psycopg.Connection, "connect", lambda *_, **__: Refused())
     with pytest.raises(StoreFailure, match="with fsync off"):
         PostgresStore.open("postgresql://here")
     assert closed == [True]

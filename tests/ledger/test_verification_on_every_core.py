@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
+import threading
 import tracemalloc
 from collections.abc import Iterator
 from io import BytesIO
@@ -65,6 +66,23 @@ def test_the_same_fault_is_named(place: int) -> None:
         told.append((refusal.value.index, refusal.value.reason))
     assert told[0] == told[1]
     assert told[0][0] == place
+
+
+@pytest.mark.parametrize("lacks", ["process", "thread"])
+def test_a_system_that_gives_no_process_or_thread_changes_nothing(lacks: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with `ulimit -u`, or in a container that counts processes."""
+    asked: list[object] = []
+
+    def refused(*operands: object, **options: object) -> None:
+        asked.append(operands)
+        raise BlockingIOError("no process") if lacks == "process" else RuntimeError("can't start new thread")
+
+    if lacks == "process":
+        monkeypatch.setattr(subprocess, "Popen", refused)
+    else:
+        monkeypatch.setattr(threading.Thread, "start", refused)
+    assert checked(LEAVES, 3) == checked(LEAVES, 1)
+    assert asked
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ bundle."""
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -129,7 +130,7 @@ def is_bundle(source: str) -> bool:
     """Whether `source` is a folder, and so no ledger."""
     from dpledger.ledger.stores.places import is_address
 
-    return not is_address(source) and Path(source).is_dir()
+    return not is_address(source) and os.path.isdir(source)
 
 
 def public_key_of(ledger: str) -> str:
@@ -171,7 +172,7 @@ def _trusted(source: str, key: str | None) -> VerifyingKey:
     if is_address(source) or is_bundle(source):
         raise ParameterError("key", "none", WHICH_KEY)
     beside = KeyFiles.beside(source).public
-    if not beside.exists():
+    if not os.path.exists(beside):
         raise ParameterError("key", f"none, and there is no {beside}", WHICH_KEY)
     return read_public_key(beside)
 
@@ -294,7 +295,7 @@ def _opened(source: str) -> Iterator[Source]:
             yield signed
     except ForeignLedger as error:
         suffix, statement = Path(source).suffix.lower(), source + STATEMENT
-        if Path(statement).exists():
+        if os.path.exists(statement):
             raise ForeignLedger(
                 f"{error}. To verify an attested file, verify the statement beside it: dpledger verify {statement} "
                 f"--key KEY --file {source}"
