@@ -12,6 +12,7 @@ import numpy.typing as npt
 from dpledger.accounting.guarantees import AccuracyFailure
 from dpledger.decimals import text
 from dpledger.errors import ContractViolation
+from dpledger.mechanisms.callers import came_to
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.domains import Domain, are_all_inside, check_rows_of, rows_read_as
 from dpledger.mechanisms.learning.samples import (
@@ -89,6 +90,6 @@ class RowLearner(OneShot, ABC):
         they are. ContractViolation, which names no row, where it is strict and some of them are outside."""
         self.inspect(data)
         taken = capped(data, rows_of(self.unit), entropy=entropy)
-        if self.strict and not are_all_inside(self.domain, taken, self.labels):
+        if self.strict and came_to(lambda: are_all_inside(self.domain, taken, self.labels)) != (True,):
             raise ContractViolation(f"{type(self).__name__} is strict, and some row or label is not as was declared")
         return taken

@@ -361,6 +361,6 @@ def _is_point(row: object, points: int) -> bool:
 
 
 def _are_bits(row: object, width: int) -> bool:
-    if isinstance(row, (list, tuple, np.ndarray)):
+    if isinstance(row, (list, tuple)) or (isinstance(row, np.ndarray) and row.ndim):
         return len(row) == width and bool(np.isin(numbers(row, missing=np.nan), (0.0, 1.0)).all())
     return _is_point(row, 1 << min(width, WORD_BITS))
