@@ -71,8 +71,8 @@ class RowLearner(OneShot, ABC):
 
     def values_read_as(self) -> tuple[str, ...]:
         """What rows and labels count as that are no ordinary ones: of the parameters, never of the data."""
-        many = (capped_as(self.unit),) if self.unit is not None and self.unit.max_contributions > 1 else ()
-        return (*rows_read_as(self.domain), labels_read_as(self.labels), *many, *((STRICT,) if self.strict else ()))
+        read = *rows_read_as(self.domain), labels_read_as(self.labels), *capped_as(self.unit)
+        return (*read, STRICT) if self.strict else read
 
     def sample(self, data: LabeledSample, size: int, entropy: Entropy) -> npt.NDArray[Any]:
         """The outputs of `size` independent releases, each with coins of its own for the rows that count."""

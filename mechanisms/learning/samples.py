@@ -188,11 +188,13 @@ def capped(sample: LabeledSample, most: int, *, entropy: Entropy) -> LabeledSamp
     return LabeledSample(rows_at(sample.x, kept), rows_at(sample.y, kept))
 
 
-def capped_as(unit: Unit) -> str:
-    """What `capped` makes of the rows of one unit, for receipts."""
+def capped_as(unit: Unit | None) -> tuple[str, ...]:
+    """What `capped` makes of the rows of a unit that may have several, for receipts."""
+    if unit is None or unit.max_contributions == 1:
+        return ()
     return (
         f"of one {unit.name} at most {unit.max_contributions} rows count, taken at random; a row whose id is no text, "
-        "bytes, UUID or number, also NaN or a missing one, counts nowhere"
+        "bytes, UUID or number, also NaN or a missing one, counts nowhere",
     )
 
 

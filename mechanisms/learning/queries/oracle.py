@@ -218,8 +218,7 @@ class StatisticalQueryOracle:
 
     def values_read_as(self) -> tuple[str, ...]:
         """What values of a query count as that are no ordinary numbers: of the parameters, never of the data."""
-        many = (capped_as(self.unit),) if self.unit is not None and rows_of(self.unit) > 1 else ()
-        return ("a query is handed rows and labels as they are", *many, *self.range.read_as())
+        return ("a query is handed rows and labels as they are", *capped_as(self.unit), *self.range.read_as())
 
     def inspect(self, data: object) -> None:
         """ParameterError unless `data` are a LabeledSample, of `n` records where that is public; in mode split, where
