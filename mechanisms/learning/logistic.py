@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -236,7 +236,8 @@ class PrivateLogisticLearner(RowLearner):
         weights = np.zeros((self._scored, sums.bins))
         for _ in range(self.steps):
             missed = missed_steps(chances_of(scores_of(weights, cells)), y)
-            noisy = draw(self._noise, np.stack([sums.of(one) for one in missed]), **self._drawing(entropy))
+            moved = np.stack([sums.of(one) for one in missed])
+            noisy = draw(self._noise, moved, sensitivity=self._sensitivity, entropy=entropy)
             weights -= pace * (noisy.astype(np.float64) / STEPS) / weighed
             np.clip(weights, -MOST_WEIGHT, MOST_WEIGHT, out=weights)
         return np.rint(weights * STEPS).astype(np.int64)
@@ -247,9 +248,6 @@ class PrivateLogisticLearner(RowLearner):
         if not self._counts_are_public:
             counts = draw(self._count_noise, counts, sensitivity=self._count_sensitivity, entropy=entropy)
         return counts.astype(np.float64) / STEPS
-
-    def _drawing(self, entropy: Entropy) -> dict[str, Any]:
-        return {"sensitivity": self._sensitivity, "entropy": entropy}
 
     @property
     def _cells(self) -> WeightedBins:

@@ -33,7 +33,7 @@ from dpledger.mechanisms.noise import DiscreteGaussian, Sensitivity, draw
 from dpledger.mechanisms.protocol import fixed
 from dpledger.mechanisms.stability.answers import UNSTABLE, StableAnswer, StableCounts
 from dpledger.mechanisms.stability.distances import grouped
-from dpledger.mechanisms.stability.ensembles.asking import AboutRows, AsRows, taken, told_of
+from dpledger.mechanisms.stability.ensembles.asking import AboutRows, AsRows, taken
 from dpledger.mechanisms.stability.ensembles.chunkers import Hashed, by_relation, described, moved
 from dpledger.mechanisms.stability.ensembles.ensemble import FEWEST_CHUNKS, MOST_CHUNKS, Ensemble, votes_of
 from dpledger.mechanisms.stability.ensembles.votes import MOST_CLASSES, counts
@@ -245,7 +245,6 @@ class MaximumRun(AboutRows[StableAnswer, StableCounts], OneTestAQuery[Any, Any, 
         super().__init__(maxima)
         self._maxima, self._ensemble = maxima, ensemble
         self._reading = AsRows(ensemble)
-        self._warnings = told_of(ensemble)
 
     def _read(self, query: Any) -> tuple[int, Any]:
         votes = self._counted(query)[0]

@@ -59,7 +59,6 @@ __all__ = [
     "fitted",
     "named_by",
     "own_copy",
-    "packed",
     "seed_of",
     "trained",
     "unpacked",
@@ -188,23 +187,18 @@ class Work:
         return trained(self.learner, chunk, form=self.form, classes=self.classes, number=number)
 
     def packed(self, chunk: tuple[Any, ...], number: int) -> bytes | None:
-        """The same, from a worker process."""
-        return packed(self.learner, chunk, form=self.form, classes=self.classes, number=number)
-
-
-def packed(learner: Learner, chunk: tuple[Any, ...], *, form: Form, classes: int | None, number: int) -> bytes | None:
-    """`trained`, as bytes from a worker process: a model that does not pickle is none."""
-    predict = trained(learner, chunk, form=form, classes=classes, number=number)
-    try:
-        return None if predict is None else as_bytes(predict)
-    except KeyboardInterrupt:
-        raise
-    except BaseException:
-        return None
+        """The same as bytes, from a worker process: a model that does not pickle is none."""
+        predict = self.model(chunk, number)
+        try:
+            return None if predict is None else as_bytes(predict)
+        except KeyboardInterrupt:
+            raise
+        except BaseException:
+            return None
 
 
 def unpacked(model: bytes | None, *, number: int) -> Predict | None:
-    """What `packed` packed; None for a model that does not travel back."""
+    """What `Work.packed` packed; None for a model that does not travel back."""
     try:
         with apart(), _alone(number):
             return None if model is None else pickle.loads(model)  # noqa: S301  # of our own worker
