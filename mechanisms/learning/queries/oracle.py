@@ -45,12 +45,13 @@ from dpledger.mechanisms.learning.samples import (
     labeled_sample,
 )
 from dpledger.mechanisms.learning.theory.needed_units import SampleSize
-from dpledger.mechanisms.learning.theory.query_sizes import MOST_CHAINS, MOST_QUERIES, QueryMode, above_0, query_size
+from dpledger.mechanisms.learning.theory.query_sizes import MOST_CHAINS, MOST_QUERIES, QueryMode, query_size
 from dpledger.mechanisms.noise import DiscreteLaplace, Law, RoundedLaplace, Sensitivity
 from dpledger.mechanisms.numeric.grid import check_map, default_grid, exact_decimal
 from dpledger.mechanisms.numeric.integers import geometric_scale, share_of
 from dpledger.mechanisms.numeric.one_shot import derived
 from dpledger.mechanisms.numeric.rows import check_rows, refuse_ids_of_one_row, rows_of, tally
+from dpledger.mechanisms.plan import above_0
 from dpledger.mechanisms.protocol import fixed
 from dpledger.mechanisms.stability.ensembles.chunkers import by_relation, seats
 from dpledger.mechanisms.units import Units
