@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import struct
 import threading
 from typing import Protocol
 
@@ -42,18 +41,18 @@ class Entropy(Protocol):
 
 
 class Keystream:
-    """A ChaCha20 keystream. `key`: 32 bytes; `stream` separates streams of one key.
+    """A ChaCha20 keystream. `key`: 32 bytes.
 
     May be shared by threads; refuses in a forked child, where it would repeat its parent's words (make one there).
     """
 
-    def __init__(self, key: bytes, *, stream: int = 0) -> None:
+    def __init__(self, key: bytes) -> None:
         if len(key) != _KEY_BYTES:
             raise ParameterError("key", f"{len(key)} bytes", "32 bytes")
         self._home = Home("a noise source")
         self._lock = threading.RLock()  # the cipher may not run twice at once; RLock: a signal handler may draw, too
-        nonce = struct.pack("<IIQ", 0, 0, stream)  # 4 bytes of block counter, 12 of nonce
-        self._stream = Cipher(algorithms.ChaCha20(key, nonce), mode=None).encryptor()
+        nothing = bytes(16)  # 4 of the block counter, 12 of the nonce: a key has one stream
+        self._stream = Cipher(algorithms.ChaCha20(key, nothing), mode=None).encryptor()
         self._drawn = 0
 
     def __reduce__(self) -> str:

@@ -18,13 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from dpledger.errors import ContractViolation, ParameterError
+from dpledger.mechanisms.callers import came_to
 from dpledger.mechanisms.numeric.containers import array_of
 from dpledger.mechanisms.numeric.rows import numbers
 from dpledger.mechanisms.units import id_word
@@ -66,12 +67,15 @@ def columns(data: object, names: Sequence[str]) -> tuple[Column, ...]:
     caller's own query fails, without a word of what it said."""
     frame = _frame(data)
     wanted = list(dict.fromkeys(names))
-    try:
+
+    def computed() -> Any:
         taken = frame.select(*wanted)
-        taken = taken.collect() if hasattr(taken, "collect") else taken
-    except Exception:
-        raise ContractViolation("the query behind the frame failed when it was computed") from None
-    found = {name: _series(taken[name]) for name in wanted}
+        return taken.collect() if hasattr(taken, "collect") else taken
+
+    ran = came_to(computed)
+    if ran is None:
+        raise ContractViolation("the query behind the frame failed when it was computed")
+    found = {name: _series(ran[0][name]) for name in wanted}
     return tuple(found[name] for name in names)
 
 
@@ -94,17 +98,19 @@ def _frame(data: object) -> Any:
 def _series(column: Any) -> Column:
     """A column of narwhals as one of pandas: itself where it is one; whole numbers stay whole where some are
     missing."""
+    import narwhals as nw
     import pandas as pd
 
     kind = column.dtype
+    is_in_numpy = kind.is_numeric() and not kind.is_decimal() and kind not in (nw.Int128, nw.UInt128)
     if column.implementation.is_pandas():
         found: Column = column.to_native()
-    elif kind.is_integer() and column.null_count():
+    elif is_in_numpy and kind.is_integer() and column.null_count():
         missing = column.is_null().to_numpy()
         wide = "Int64" if kind.is_signed_integer() else "UInt64"
         found = pd.Series(pd.array(column.fill_null(0).to_numpy(), dtype=wide).copy())
         found[missing] = pd.NA
-    elif kind.is_temporal() or (kind.is_numeric() and not kind.is_decimal()):
+    elif is_in_numpy or kind.is_temporal():
         found = pd.Series(column.to_numpy())
     else:
         entries = array_of(column.to_native())
@@ -167,9 +173,7 @@ def key_word(entry: object) -> str | None:
     match entry:
         case np.datetime64():
             return _time_word(entry)
-        case datetime():
-            text = entry.isoformat()
-        case date():
+        case date():  # and datetime, which is one
             text = entry.isoformat()
         case _:
             return id_word(entry)

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 from dpledger.decimals import Number, read
 from dpledger.errors import ParameterError
 
-__all__ = ["THIRD", "Plan", "Status", "open_unit", "ratio"]
+__all__ = ["THIRD", "Plan", "Status", "above_0", "open_unit", "ratio"]
 
 Status: TypeAlias = Literal["proved", "exact", "certified", "conservative", "order"]
 """proved: a theorem with these constants; exact: no smaller number will do; certified: a theorem, but for an
@@ -34,6 +34,14 @@ class Plan:
     def binding(self) -> str:
         """The name of the term that asks for most."""
         return max(self.terms, key=lambda term: term[1])[0]
+
+
+def above_0(value: Number, field: str) -> Decimal:
+    """A number above 0."""
+    number = read(value, field=field)
+    if not number > 0:
+        raise ParameterError(field, value, "a number above 0")
+    return number
 
 
 def open_unit(value: Number, field: str) -> Decimal:

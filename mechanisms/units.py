@@ -137,7 +137,7 @@ class Units:
         if self.groups is not None:
             groups = [self.groups[position] for position in positions.tolist()]
             positions = np.concatenate(groups) if groups else np.zeros(0, dtype=np.int64)
-        return tuple(_taken(column, positions) for column in self.columns)
+        return tuple(rows_at(column, positions) for column in self.columns)
 
     def owners(self, positions: _Positions) -> _Positions:
         """Beside each of `rows(positions)`, which of the positions it is of: 0, 1, ..."""
@@ -146,8 +146,8 @@ class Units:
 
     def _items(self, column: Any, positions: _Positions) -> Any:
         if self.groups is None:
-            return _taken(column, positions)
-        return [_taken(column, self.groups[position]) for position in positions.tolist()]
+            return rows_at(column, positions)
+        return [rows_at(column, self.groups[position]) for position in positions.tolist()]
 
 
 def check_whole_units(data: object, unit: Unit | None, *, grouped: bool, by_ids: str = "", beside: str = "") -> None:
@@ -185,11 +185,6 @@ def in_random_order(data: ByUnit, *, entropy: Entropy) -> tuple[_Positions, _Pos
     return rows[order], owners, np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
 
 
-def rows_at(column: Any, positions: _Positions) -> Any:
-    """The rows of a column at these positions, in the form of the column."""
-    return _taken(column, positions)
-
-
 def _columns(data: object) -> tuple[Any, ...]:
     columns = data if isinstance(data, tuple) else (data,)
     if not columns:
@@ -209,7 +204,8 @@ def _length(column: Any) -> int:
     raise ParameterError("data", type(column).__name__, "an array, a list, a table or a tuple of them")
 
 
-def _taken(column: Any, positions: _Positions) -> Any:
+def rows_at(column: Any, positions: _Positions) -> Any:
+    """The rows of a column at these positions, in the form of the column."""
     if hasattr(column, "iloc"):
         return column.iloc[positions]
     if isinstance(column, Sequence):

@@ -25,14 +25,14 @@ from pydantic import Field
 from dpledger.accounting.arithmetic import outward, scalars
 from dpledger.accounting.composition import Composition, Repeated
 from dpledger.accounting.guarantees import BoundedRange, PureDP
-from dpledger.decimals import Number, read, round_down, whole
+from dpledger.decimals import Number, read, whole
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.row_learner import RowLearner
 from dpledger.mechanisms.learning.samples import LabeledSample, labels_of
 from dpledger.mechanisms.learning.tables.binning import Binned, Binning, BinningField, binning_of
 from dpledger.mechanisms.learning.tables.stumps import StumpClass
-from dpledger.mechanisms.numeric.one_shot import derived
+from dpledger.mechanisms.numeric.integers import share_of
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.mechanisms.selection.choice import Choice
@@ -140,7 +140,7 @@ class PrivateStumpBooster(RowLearner):
     @property
     def epsilon_of_a_round(self) -> Decimal:
         """An equal share, rounded down."""
-        return derived(round_down(Fraction(self.epsilon) / self.rounds), epsilon=self.epsilon)
+        return share_of(self.epsilon, self.rounds)
 
     @property
     def choice(self) -> Choice:

@@ -21,7 +21,7 @@ from typing import assert_never
 
 from dpledger.decimals import Number, read
 from dpledger.errors import InfeasiblePlan, ParameterError
-from dpledger.mechanisms.learning.recommended import Asked
+from dpledger.mechanisms.learning.recommended import Asked, plan
 from dpledger.mechanisms.learning.theory.concepts import (
     ConceptClass,
     FiniteClass,
@@ -31,15 +31,11 @@ from dpledger.mechanisms.learning.theory.concepts import (
     class_from,
 )
 from dpledger.mechanisms.learning.theory.needed_units import natural_log
-from dpledger.mechanisms.learning.theory.sizes import agnostic_plan, occam, one_sided, private_occam
-from dpledger.mechanisms.noise import exponent_for
 from dpledger.mechanisms.plan import Status, open_unit
 from dpledger.relations import Relation
 from dpledger.schema import flag
 
 __all__ = ["Compared", "compare_private_nonprivate"]
-
-NO_PRIVACY = 10**9  # the exponent with which the choice is that of the fewest errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,22 +72,15 @@ def compare_private_nonprivate(
     class_from(concepts, "concepts")
     if not loss > 0:
         raise ParameterError("epsilon", epsilon, "a number above 0")
-    weights = [
-        ("", exponent_for(loss, sensitivity=1)),
-        (", monotone", exponent_for(loss, sensitivity=1, monotone=True)),
-    ]
-    size = concepts.size
-    if anything:
-        free = agnostic_plan(concepts, NO_PRIVACY, alpha, beta).needed
-        rows = [Compared("without privacy", free, "proved", "fewest errors")]
-        made = [(name, agnostic_plan(concepts, rate, alpha, beta)) for name, rate in weights]
-    else:
-        rows = [_without_privacy(concepts, alpha, beta)]
-        made = [(name, private_occam(size, rate, alpha, beta)) for name, rate in weights]
-    for name, plan in made:
-        note = f"any relation; {plan.binding} binds" if not name else f"add_remove or zero_out; {plan.binding} binds"
-        rows.append(Compared(f"exponential mechanism{name}", plan.needed, "proved", note))
     target, risk = open_unit(alpha, "alpha"), open_unit(beta, "beta")
+    free = plan(concepts, target, risk, agnostic=anything)
+    rows = [Compared("without privacy", free.needed, "proved", "fewest errors" if anything else _fitted_by(concepts))]
+    for name, relation, where in (
+        ("exponential mechanism", Relation.REPLACE_ONE, "any relation"),
+        ("exponential mechanism, monotone", Relation.ADD_REMOVE, "add_remove or zero_out"),
+    ):
+        found = plan(concepts, target, risk, epsilon=loss, relation=relation, agnostic=anything)
+        rows.append(Compared(name, found.needed, "proved", f"{where}; {found.binding} binds"))
     miss = None if delta is None else open_unit(delta, "delta")
     asked = Asked(concepts, 1, target, risk, loss, Relation.REPLACE_ONE, realizable=not anything)
     return (*rows, *_structured(asked), *_orders(concepts, target, loss, miss))
@@ -101,16 +90,17 @@ def _structured(asked: Asked) -> Iterator[Compared]:
     """The learners that know the class, where some number is enough."""
     for learner, planned in asked.structured():
         with suppress(InfeasiblePlan):
-            plan = planned()
-            yield Compared(learner, plan.needed, plan.status, f"replace_one; {plan.binding} binds")
+            found = planned()
+            yield Compared(learner, found.needed, found.status, f"replace_one; {found.binding} binds")
 
 
-def _without_privacy(concepts: ConceptClass, alpha: Number, beta: Number) -> Compared:
+def _fitted_by(concepts: ConceptClass) -> str:
+    """By which concept, without privacy, where one fits."""
     match concepts:
         case PointClass() | ThresholdClass(both_ways=False):
-            return Compared("without privacy", one_sided(alpha, beta).needed, "proved", "whatever the domain")
+            return "whatever the domain"
         case ParityClass() | FiniteClass() | ThresholdClass():
-            return Compared("without privacy", occam(concepts.size, alpha, beta).needed, "proved", "any consistent one")
+            return "any consistent one"
         case _:
             assert_never(concepts)
 

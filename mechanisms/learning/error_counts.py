@@ -24,6 +24,7 @@ __all__ = [
     "MOST_PARITY_BITS",
     "ErrorCounts",
     "both",
+    "by_point",
     "counted_in",
     "of_matrix",
     "of_parities",
@@ -105,7 +106,7 @@ def _known(sample: LabeledSample, points: int) -> tuple[Words, npt.NDArray[np.ui
     return found.points[found.known], labels_of(sample.y)[found.known]
 
 
-def _by_point(sample: LabeledSample, points: int) -> tuple[Words, Ints, Ints]:
+def by_point(sample: LabeledSample, points: int) -> tuple[Words, Ints, Ints]:
     """The points that occur, in order, and how many records of label 0 and of label 1 each has."""
     x, y = _known(sample, points)
     seen, at = np.unique(x, return_inverse=True)
@@ -129,7 +130,7 @@ def of_matrix(matrix: npt.NDArray[np.bool_], sample: LabeledSample) -> ErrorCoun
 
 def of_points(points: int, sample: LabeledSample) -> ErrorCounts:
     """c_j errs on the ones elsewhere and on the zeros at j; whoever did not occur, on all ones."""
-    seen, zeros, ones = _by_point(sample, points)
+    seen, zeros, ones = by_point(sample, points)
     every, rest = int(ones.sum()), points - len(seen)
     errors = np.append(every - ones + zeros, every)
     counts = np.ones(len(seen) + 1, dtype=counted_in(points))
@@ -139,7 +140,7 @@ def of_points(points: int, sample: LabeledSample) -> ErrorCounts:
 
 def of_thresholds(points: int, sample: LabeledSample, *, both_ways: bool = False) -> ErrorCounts:
     """Of 1[x < u]; with `both_ways` those of 1[x >= u] after them."""
-    seen, zeros, ones = _by_point(sample, points)
+    seen, zeros, ones = by_point(sample, points)
     wide = counted_in((points + 1) * (2 if both_ways else 1))
     below = _below(points, seen, zeros, ones, wide)
     return both(below, _below(points, seen, ones, zeros, wide)) if both_ways else below

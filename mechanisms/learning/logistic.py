@@ -21,13 +21,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from dpledger.accounting.composition import Composition, GaussianLaw, Repeated, Sequence
+from dpledger.accounting.composition import Composition, Repeated, Sequence
 from dpledger.accounting.guarantees import ZCDP
 from dpledger.decimals import exact, multiply, round_down, round_up, subtract
 from dpledger.errors import ParameterError
@@ -45,6 +45,7 @@ from dpledger.mechanisms.learning.tables.weighted_bins import (
     scores_of,
 )
 from dpledger.mechanisms.noise import RoundedGaussian, Sensitivity, draw
+from dpledger.mechanisms.numeric.gaussian import gaussian_leaf
 from dpledger.mechanisms.numeric.one_shot import derived
 from dpledger.mechanisms.numeric.rows import rows_of
 from dpledger.mechanisms.protocol import Release
@@ -176,10 +177,10 @@ class PrivateLogisticLearner(RowLearner):
 
     def parts(self) -> Composition:
         """A Gaussian leaf for the counts, unless these are public, and one for each step."""
-        steps = Repeated(GaussianLaw(self._leaf(self._multiplier)), times=self.steps)
+        steps = Repeated(gaussian_leaf(self._multiplier, self.relation), times=self.steps)
         if self._counts_are_public:
             return steps
-        return Sequence((GaussianLaw(self._leaf(self._count_multiplier)), steps))
+        return Sequence((gaussian_leaf(self._count_multiplier, self.relation), steps))
 
     def parameters(self) -> Mapping[str, Plain]:
         """All of them, and the deviations of the noise."""
@@ -235,7 +236,8 @@ class PrivateLogisticLearner(RowLearner):
         weights = np.zeros((self._scored, sums.bins))
         for _ in range(self.steps):
             missed = missed_steps(chances_of(scores_of(weights, cells)), y)
-            noisy = draw(self._noise, np.stack([sums.of(one) for one in missed]), **self._drawing(entropy))
+            moved = np.stack([sums.of(one) for one in missed])
+            noisy = draw(self._noise, moved, sensitivity=self._sensitivity, entropy=entropy)
             weights -= pace * (noisy.astype(np.float64) / STEPS) / weighed
             np.clip(weights, -MOST_WEIGHT, MOST_WEIGHT, out=weights)
         return np.rint(weights * STEPS).astype(np.int64)
@@ -246,9 +248,6 @@ class PrivateLogisticLearner(RowLearner):
         if not self._counts_are_public:
             counts = draw(self._count_noise, counts, sensitivity=self._count_sensitivity, entropy=entropy)
         return counts.astype(np.float64) / STEPS
-
-    def _drawing(self, entropy: Entropy) -> dict[str, Any]:
-        return {"sensitivity": self._sensitivity, "entropy": entropy}
 
     @property
     def _cells(self) -> WeightedBins:
@@ -277,11 +276,6 @@ class PrivateLogisticLearner(RowLearner):
     def _multiplier(self) -> Decimal:
         left = self.rho if self._counts_are_public else subtract(self.rho, self._count_rho)
         return _multiplier(left, self.steps, self.rho)
-
-    def _leaf(self, multiplier: Decimal) -> Decimal:
-        """As the leaf says it: sigma over what one unit adds, where a unit that is changed moves twice that."""
-        changed = self.relation in (Relation.REPLACE_ONE, Relation.LABEL_FLIP)
-        return multiply(multiplier, 2) if changed else multiplier
 
     @property
     def _count_sensitivity(self) -> Sensitivity:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from dpledger.accounting.guarantees import AccuracyFailure
 from dpledger.decimals import text
 from dpledger.errors import ContractViolation
+from dpledger.mechanisms.callers import came_to
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.domains import Domain, are_all_inside, check_rows_of, rows_read_as
 from dpledger.mechanisms.learning.samples import (
@@ -70,8 +71,8 @@ class RowLearner(OneShot, ABC):
 
     def values_read_as(self) -> tuple[str, ...]:
         """What rows and labels count as that are no ordinary ones: of the parameters, never of the data."""
-        many = (capped_as(self.unit),) if self.unit is not None and self.unit.max_contributions > 1 else ()
-        return (*rows_read_as(self.domain), labels_read_as(self.labels), *many, *((STRICT,) if self.strict else ()))
+        read = *rows_read_as(self.domain), labels_read_as(self.labels), *capped_as(self.unit)
+        return (*read, STRICT) if self.strict else read
 
     def sample(self, data: LabeledSample, size: int, entropy: Entropy) -> npt.NDArray[Any]:
         """The outputs of `size` independent releases, each with coins of its own for the rows that count."""
@@ -89,6 +90,6 @@ class RowLearner(OneShot, ABC):
         they are. ContractViolation, which names no row, where it is strict and some of them are outside."""
         self.inspect(data)
         taken = capped(data, rows_of(self.unit), entropy=entropy)
-        if self.strict and not are_all_inside(self.domain, taken, self.labels):
+        if self.strict and came_to(lambda: are_all_inside(self.domain, taken, self.labels)) != (True,):
             raise ContractViolation(f"{type(self).__name__} is strict, and some row or label is not as was declared")
         return taken

@@ -188,11 +188,13 @@ def capped(sample: LabeledSample, most: int, *, entropy: Entropy) -> LabeledSamp
     return LabeledSample(rows_at(sample.x, kept), rows_at(sample.y, kept))
 
 
-def capped_as(unit: Unit) -> str:
-    """What `capped` makes of the rows of one unit, for receipts."""
+def capped_as(unit: Unit | None) -> tuple[str, ...]:
+    """What `capped` makes of the rows of a unit that may have several, for receipts."""
+    if unit is None or unit.max_contributions == 1:
+        return ()
     return (
         f"of one {unit.name} at most {unit.max_contributions} rows count, taken at random; a row whose id is no text, "
-        "bytes, UUID or number, also NaN or a missing one, counts nowhere"
+        "bytes, UUID or number, also NaN or a missing one, counts nowhere",
     )
 
 
@@ -361,6 +363,6 @@ def _is_point(row: object, points: int) -> bool:
 
 
 def _are_bits(row: object, width: int) -> bool:
-    if isinstance(row, (list, tuple, np.ndarray)):
+    if isinstance(row, (list, tuple)) or (isinstance(row, np.ndarray) and row.ndim):
         return len(row) == width and bool(np.isin(numbers(row, missing=np.nan), (0.0, 1.0)).all())
     return _is_point(row, 1 << min(width, WORD_BITS))

@@ -27,7 +27,7 @@ from dpledger.mechanisms.noise import (
     draw,
     half_width,
 )
-from dpledger.mechanisms.numeric.grid import TotalMap, check_number, check_vector, to_floats, to_steps, vector_to_steps
+from dpledger.mechanisms.numeric.grid import TotalMap, check_number_or_vector, number_or_vector_to_steps, to_floats
 from dpledger.mechanisms.numeric.one_shot import Vouched
 from dpledger.mechanisms.protocol import Release
 from dpledger.schema import Plain, plain
@@ -119,10 +119,7 @@ class RealNumbers(AddedNoise):
 
     def inspect(self, data: object) -> None:
         """ParameterError unless `data` are one number or, where the dimension is above 1, a vector of that length."""
-        if self.dimension == 1:
-            check_number(data)
-        else:
-            check_vector(data, self.dimension)
+        check_number_or_vector(data, self.dimension)
 
     def release(self, data: object, *, entropy: Entropy) -> Release[_Value]:
         """`data` plus noise: a float where the dimension is 1, else float64[dimension]; multiples of the grid."""
@@ -149,9 +146,7 @@ class RealNumbers(AddedNoise):
 
     def _steps(self, data: object) -> npt.NDArray[Any]:
         """The entries of `data` in whole steps: integers [dimension]."""
-        if self.dimension == 1:
-            return np.array([to_steps(data, self._map)])
-        return vector_to_steps(data, self._map, self.dimension)
+        return number_or_vector_to_steps(data, self._map, self.dimension)
 
     @property
     def _grid(self) -> Decimal:

@@ -31,12 +31,7 @@ from dpledger.mechanisms.numeric.grid import default_grid
 from dpledger.mechanisms.numeric.in_range import InRange
 from dpledger.mechanisms.numeric.integers import geometric_scale, share_of
 from dpledger.mechanisms.numeric.one_shot import OfRows, derived, least_epsilon, one_by_one
-from dpledger.mechanisms.numeric.rows import (
-    OfUnits,
-    count_sensitivity,
-    counted,
-    rows_of,
-)
+from dpledger.mechanisms.numeric.rows import OfUnits, count_is_public, count_sensitivity, counted, rows_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.number_fields import OptionalPositive, OptionalSigned, Positive, Signed
 from dpledger.relations import Relation, Unit
@@ -212,10 +207,7 @@ class ClippedMean(InRange):
     @property
     def _shares(self) -> tuple[Decimal, Decimal | None]:
         """epsilon of the sum, and of the count unless that is public. They add up to epsilon exactly."""
-        public = self.relation is Relation.LABEL_FLIP or (
-            self.relation is Relation.REPLACE_ONE and rows_of(self.unit) == 1
-        )
-        if public:
+        if count_is_public(self.relation, self.unit):
             return self.epsilon, None
         count_epsilon = share_of(self.epsilon, 2)
         return subtract(self.epsilon, count_epsilon), count_epsilon

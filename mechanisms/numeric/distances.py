@@ -21,7 +21,7 @@ from dpledger.errors import ParameterError
 from dpledger.mechanisms.numeric.grid import check_map, nearest_whole
 from dpledger.mechanisms.numeric.rows import blocks, numbers
 
-__all__ = ["Distances", "check_range"]
+__all__ = ["Distances", "check_range", "clipped_as"]
 
 _MOST_STEPS = 2**52  # so that a value in steps is an exact float
 
@@ -32,6 +32,14 @@ def check_range(lower: Decimal, upper: Decimal, missing: Decimal) -> None:
         raise ParameterError("upper", upper, f"a number above lower, {text(lower)}")
     if not lower <= missing <= upper:
         raise ParameterError("missing", missing, "a number between lower and upper")
+
+
+def clipped_as(lower: Decimal, upper: Decimal, missing: Decimal) -> tuple[str, ...]:
+    """What receipts say of entries that are no numbers, or outside of a range, a sentence each."""
+    return (
+        f"NaN or any other non-number counts as {text(missing)}; text counts as the number that it says",
+        f"a number outside [{text(lower)}, {text(upper)}], also infinity, counts as the nearer end",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,13 +57,6 @@ class Distances:
         check_map(self.grid, subtract(self.upper, self.lower), Decimal(0))
         if self.reach >= _MOST_STEPS:
             raise ParameterError("grid", str(self.grid), "a grid with fewer than 2^52 steps in the range")
-
-    def words(self) -> tuple[str, ...]:
-        """What entries count as that are no numbers, or outside, a sentence each: for receipts."""
-        return (
-            f"NaN or any other non-number counts as {text(self.missing)}; text counts as the number that it says",
-            f"a number outside [{text(self.lower)}, {text(self.upper)}], also infinity, counts as the nearer end",
-        )
 
     @property
     def reach(self) -> int:

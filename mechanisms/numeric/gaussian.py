@@ -32,7 +32,7 @@ from dpledger.number_fields import OptionalPositive, Positive, Signed, Whole
 from dpledger.relations import Relation, Unit
 from dpledger.schema import given, record, tag
 
-__all__ = ["Gaussian"]
+__all__ = ["Gaussian", "gaussian_leaf"]
 
 
 @record
@@ -88,9 +88,7 @@ class Gaussian(RealNumbers):
         """One Gaussian leaf. Where a unit is replaced, the leaf's noise multiplier counts sigma against the bound of
         one unit's contribution, which is half of the sensitivity; where no relation is fixed yet, add_remove is meant.
         """
-        if self.relation in (Relation.REPLACE_ONE, Relation.LABEL_FLIP):
-            return GaussianLaw(multiply(self._plan.noise_multiplier, 2))
-        return GaussianLaw(self._plan.noise_multiplier)
+        return gaussian_leaf(self._plan.noise_multiplier, self.relation)
 
     def _used(self) -> Mapping[str, Decimal]:
         return {"noise_multiplier": self._plan.noise_multiplier, "sigma": self._plan.sigma}
@@ -99,6 +97,13 @@ class Gaussian(RealNumbers):
         """The half-width around each released entry that holds its number (within the bound) with at least this
         probability; counts the rounding to the grid."""
         return self._within(confidence, 1)
+
+
+def gaussian_leaf(noise_multiplier: Decimal, relation: Relation | None) -> GaussianLaw:
+    """The leaf of noise that is so many times the sensitivity. Its own multiplier counts sigma against the bound of one
+    unit's contribution: half of the sensitivity, where a unit is replaced."""
+    replaced = relation in (Relation.REPLACE_ONE, Relation.LABEL_FLIP)
+    return GaussianLaw(multiply(noise_multiplier, 2) if replaced else noise_multiplier)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,10 +33,12 @@ __all__ = [
     "TotalMap",
     "check_map",
     "check_number",
+    "check_number_or_vector",
     "check_vector",
     "default_grid",
     "exact_decimal",
     "nearest_whole",
+    "number_or_vector_to_steps",
     "on_grid",
     "to_floats",
     "to_steps",
@@ -154,6 +156,14 @@ def check_vector(data: object, dimension: int) -> None:
         raise ParameterError("data", f"{type(data).__name__} of another length", f"{dimension} numbers")
 
 
+def check_number_or_vector(data: object, dimension: int) -> None:
+    """Raise ParameterError unless `data` are one number or, where the dimension is above 1, a vector of that length."""
+    if dimension == 1:
+        check_number(data)
+    else:
+        check_vector(data, dimension)
+
+
 def _entries(data: object) -> npt.NDArray[Any] | list[Any] | tuple[Any, ...] | None:
     """The entries of a vector; None where `data` are none, whatever they hold."""
     if isinstance(data, (list, tuple)):
@@ -220,6 +230,11 @@ def vector_to_steps(values: object, how: TotalMap, dimension: int) -> npt.NDArra
     if isinstance(entries, np.ndarray) and entries.dtype.kind in "iub" and entries.size:
         return _whole_to_steps(entries, how)
     return _integers([to_steps(entry, how) for entry in entries])
+
+
+def number_or_vector_to_steps(data: object, how: TotalMap, dimension: int) -> npt.NDArray[Any]:
+    """The entries of what `check_number_or_vector` takes, in whole steps: [dimension]."""
+    return np.array([to_steps(data, how)]) if dimension == 1 else vector_to_steps(data, how, dimension)
 
 
 def _floats_to_steps(values: Floats, how: TotalMap) -> npt.NDArray[Any]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any, Protocol
+from typing import Any
 
 from dpledger.decimals import add, multiply
+from dpledger.mechanisms.numeric.distances import clipped_as
 from dpledger.mechanisms.numeric.one_shot import OneShot
 from dpledger.mechanisms.numeric.rows import (
     OfUnits,
@@ -23,14 +24,6 @@ __all__ = ["InRange"]
 HALF = Decimal("0.5")
 
 
-class _Reads(Protocol):
-    """A total map of rows."""
-
-    def words(self) -> tuple[str, ...]:
-        """What entries count as that are no ordinary numbers."""
-        ...
-
-
 class InRange(OneShot, ABC):
     """Base of records with the fields `epsilon`, `lower`, `upper`, `missing` (default: the centre) and `grid`."""
 
@@ -41,11 +34,6 @@ class InRange(OneShot, ABC):
     upper: Decimal
     missing: Decimal | None
     grid: Decimal | None
-
-    @property
-    @abstractmethod
-    def values(self) -> _Reads:
-        """How rows become whole steps."""
 
     @property
     @abstractmethod
@@ -65,7 +53,7 @@ class InRange(OneShot, ABC):
 
     def values_read_as(self) -> tuple[str, ...]:
         """What values that are not ordinary numbers count as: by the parameters, never by the data."""
-        return (*self.values.words(), *capped_where_known(self.unit))
+        return (*clipped_as(self.lower, self.upper, self._missing), *capped_where_known(self.unit))
 
     def inspect(self, data: object) -> None:
         """ParameterError unless `data` are rows of one entry each, without ids where one row is exchanged for one."""

@@ -37,7 +37,8 @@ class OneShot:
         """The same mechanism for this relation and unit, with every automatic parameter fixed. RelationError if it
         names others."""
         own_relation, own_unit = fixed(self.relation, self.unit, relation, unit)
-        return self._with(relation=own_relation, unit=own_unit)._with_automatic()
+        placed = self._with(relation=own_relation, unit=own_unit)
+        return placed._with(**placed._automatic())
 
     def failures(self) -> tuple[Failure, ...]:
         """None: the claim has no delta."""
@@ -45,9 +46,6 @@ class OneShot:
 
     def _automatic(self) -> dict[str, Any]:
         return {}
-
-    def _with_automatic(self) -> Self:
-        return self._with(**self._automatic())
 
     def _with(self, **changes: Any) -> Self:
         return dataclasses.replace(self, **changes)  # type: ignore[type-var]  # each subclass is a dataclass

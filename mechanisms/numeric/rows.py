@@ -39,6 +39,7 @@ __all__ = [
     "capped_where_known",
     "check_column",
     "check_rows",
+    "count_is_public",
     "count_sensitivity",
     "counted",
     "interval_positions",
@@ -111,6 +112,11 @@ def capped_where_known(unit: Unit | None) -> tuple[str, ...]:
         return ()
     most = f"that no {unit.name} has more than {unit.max_contributions} rows is taken at its word"
     return (f"{most}, unless ids of rows are given (`ByUnit`): then so many of each count, taken at random",)
+
+
+def count_is_public(relation: Relation | None, unit: Unit | None) -> bool:
+    """Whether all neighbours have as many rows."""
+    return relation is Relation.LABEL_FLIP or (relation is Relation.REPLACE_ONE and rows_of(unit) == 1)
 
 
 def count_sensitivity(unit: Unit | None) -> Sensitivity:

@@ -250,7 +250,7 @@ class Histogram(OneShot):
         if self.categories is not None:
             named = self.categories
         else:
-            edges = [f"{edge:g}" for edge in self._edges]
+            edges = list(map(_shown, self._edges))
             ends = [")"] * (len(edges) - 2) + ["]"]
             named = tuple(f"[{low}, {high}{end}" for (low, high), end in zip(pairwise(edges), ends, strict=True))
         return (*named, "other") if self.others == "counted" else named
@@ -353,3 +353,9 @@ class Histogram(OneShot):
             positions, inside = interval_positions(data, np.array(self._edges)), len(self._edges) - 1
         counts = np.bincount(positions, minlength=inside + 1).astype(np.int64)
         return counts if self.others == "counted" else counts[:inside]
+
+
+def _shown(edge: float) -> str:
+    """An edge in six digits, or in as many as it needs: two labels are never the same."""
+    short = f"{edge:g}"
+    return short if float(short) == edge else repr(edge).removesuffix(".0")

@@ -31,9 +31,10 @@ from dpledger.accounting.composition import GaussianLaw
 from dpledger.accounting.ex_post.boundaries import TimeUniformBoundary
 from dpledger.accounting.guarantees import GDP, ApproxDP, Failure, PrivacyFailure
 from dpledger.accounting.pricing.costs import cost
-from dpledger.decimals import Number, multiply, round_up
+from dpledger.decimals import Number, round_up
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import RoundedGaussian, Sensitivity, draw, half_width
+from dpledger.mechanisms.numeric.gaussian import gaussian_leaf
 from dpledger.mechanisms.numeric.grid import check_map, default_grid, on_grid, to_floats
 from dpledger.mechanisms.numeric.one_shot import ShortText, derived
 from dpledger.mechanisms.protocol import UNSAID
@@ -108,12 +109,8 @@ class GradualGaussian(GradualStatistic):
         return Chain(self._law(self.mu), boundary=self.boundary)
 
     def _law(self, level: Decimal) -> GaussianLaw:
-        """The law of a level, as the chain names it. Where a unit is replaced, a leaf's noise multiplier counts sigma
-        against the bound of one unit's contribution, which is half of the sensitivity; where no relation is fixed yet,
-        add_remove is meant."""
-        multiplier = noise_multiplier(level)
-        doubled = self.relation in (Relation.REPLACE_ONE, Relation.LABEL_FLIP)
-        return GaussianLaw(multiply(multiplier, 2) if doubled else multiplier)
+        """The law of a level, as the chain names it; where no relation is fixed yet, add_remove is meant."""
+        return gaussian_leaf(noise_multiplier(level), self.relation)
 
     def failures(self) -> tuple[Failure, ...]:
         """That of the boundary."""

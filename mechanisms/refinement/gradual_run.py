@@ -12,7 +12,6 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
-import numpy as np
 import numpy.typing as npt
 
 from dpledger.accounting.chains import Chain, ChainLaw, is_within
@@ -20,7 +19,7 @@ from dpledger.accounting.guarantees import PureDP
 from dpledger.decimals import Number, read, text
 from dpledger.errors import Halted, ParameterError
 from dpledger.mechanisms.entropy import Entropy
-from dpledger.mechanisms.numeric.grid import TotalMap, check_number, check_vector, to_steps, vector_to_steps
+from dpledger.mechanisms.numeric.grid import TotalMap, check_number_or_vector, number_or_vector_to_steps
 from dpledger.mechanisms.numeric.one_shot import OneShot, Vouched
 from dpledger.mechanisms.protocol import Release
 from dpledger.mechanisms.turns import Turn
@@ -97,10 +96,7 @@ class GradualStatistic(Gradual, Vouched):
 
     def inspect(self, data: object) -> None:
         """ParameterError unless `data` are one number or, where the dimension is above 1, a vector of that length."""
-        if self.dimension == 1:
-            check_number(data)
-        else:
-            check_vector(data, self.dimension)
+        check_number_or_vector(data, self.dimension)
 
     def values_read_as(self) -> tuple[str, ...]:
         """What values that are not ordinary numbers count as: by the parameters, never by the data."""
@@ -111,8 +107,7 @@ class GradualStatistic(Gradual, Vouched):
         return TotalMap(grid=self.grid_in_use, bound=self.bound, missing=self.missing)
 
     def _steps(self, data: object) -> npt.NDArray[Any]:
-        how = self._map
-        return np.array([to_steps(data, how)]) if self.dimension == 1 else vector_to_steps(data, how, self.dimension)
+        return number_or_vector_to_steps(data, self._map, self.dimension)
 
 
 class GradualRun(Generic[Answer_co]):

@@ -24,9 +24,8 @@ from dpledger.mechanisms.numeric.grid import (
     TotalMap,
     check_map,
     check_number,
-    check_vector,
-    to_steps,
-    vector_to_steps,
+    check_number_or_vector,
+    number_or_vector_to_steps,
 )
 from dpledger.mechanisms.numeric.one_shot import Vouched
 from dpledger.mechanisms.protocol import check_declared
@@ -84,10 +83,7 @@ class Search(Vouched, ABC):
         """ParameterError unless `data` are a `Judged` of one number or, where the dimension is above 1, of a vector."""
         if not isinstance(data, Judged):
             raise ParameterError("data", type(data).__name__, "Judged(value, error)")
-        if self.dimension == 1:
-            check_number(data.value)
-        else:
-            check_vector(data.value, self.dimension)
+        check_number_or_vector(data.value, self.dimension)
 
     def values_read_as(self) -> tuple[str, ...]:
         """What values that are not ordinary numbers count as: by the parameters, never by the data."""
@@ -146,10 +142,7 @@ class Search(Vouched, ABC):
 
     def _steps(self, value: object) -> npt.NDArray[Any]:
         """The statistic in whole steps of the grid."""
-        how = self._map
-        if self.dimension == 1:
-            return np.array([to_steps(value, how)])
-        return vector_to_steps(value, how, self.dimension)
+        return number_or_vector_to_steps(value, self._map, self.dimension)
 
     def _answer(self, published: npt.NDArray[np.float64]) -> Answer:
         """What is published, as it is handed out: a number where the statistic is one."""

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from dpledger.accounting.arithmetic import outward, scalars
 from dpledger.accounting.chains import Chain, ChainLaw
-from dpledger.accounting.composition import Composition, GaussianLaw, LaplaceLaw, Sequence
+from dpledger.accounting.composition import Composition, LaplaceLaw, Sequence
 from dpledger.accounting.ex_post.boundaries import TimeUniformBoundary
 from dpledger.accounting.guarantees import ZCDP, ApproxDP, Failure, PrivacyFailure, PureDP
 from dpledger.accounting.pricing.costs import cost
@@ -32,6 +32,7 @@ from dpledger.errors import ParameterError
 from dpledger.mechanisms import noise as drawing
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import Sensitivity
+from dpledger.mechanisms.numeric.gaussian import gaussian_leaf
 from dpledger.mechanisms.numeric.grid import Floats, to_floats
 from dpledger.mechanisms.numeric.one_shot import derived
 from dpledger.mechanisms.refinement.gaussian import GaussianPlan, averages, gaussian_plan, noise_multiplier
@@ -114,15 +115,12 @@ class Levels:
         return 1 + bisect.bisect_left(range(1, self.count), enough, key=self.number)
 
     def law(self, k: int) -> ChainLaw:
-        """Of level k, as a chain names it. Where a unit is replaced, the noise multiplier of a leaf counts sigma
-        against half of the sensitivity."""
+        """Of level k, as a chain names it."""
         match self.noise:
             case "laplace":
                 return LaplaceLaw(self.number(k))
             case "gaussian":
-                multiplier = noise_multiplier(self.number(k))
-                doubled = self.relation in (Relation.REPLACE_ONE, Relation.LABEL_FLIP)
-                return GaussianLaw(multiply(multiplier, 2) if doubled else multiplier)
+                return gaussian_leaf(noise_multiplier(self.number(k)), self.relation)
             case _:
                 assert_never(self.noise)
 

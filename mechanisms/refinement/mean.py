@@ -26,10 +26,10 @@ from dpledger.decimals import add, multiply, round_up, subtract, text
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import RoundedLaplace, Sensitivity, chain
-from dpledger.mechanisms.numeric.distances import Distances, check_range
+from dpledger.mechanisms.numeric.distances import Distances, check_range, clipped_as
 from dpledger.mechanisms.numeric.grid import default_grid
 from dpledger.mechanisms.numeric.one_shot import derived
-from dpledger.mechanisms.numeric.rows import check_column, rows_of
+from dpledger.mechanisms.numeric.rows import check_column, count_is_public, rows_of
 from dpledger.mechanisms.refinement.gradual_run import Answer, Gradual
 from dpledger.number_fields import OptionalPositive, OptionalSigned, Positive, Signed
 from dpledger.relations import Relation, Unit
@@ -107,7 +107,7 @@ class GradualMean(Gradual):
 
     def values_read_as(self) -> tuple[str, ...]:
         """What values that are not ordinary numbers count as: by the parameters, never by the data."""
-        return self._values.words()
+        return clipped_as(self.lower, self.upper, self._missing)
 
     def _steps(self, data: object) -> npt.NDArray[Any]:
         """The sum of the distances, and the number of rows, each of which counts as many steps as a value may."""
@@ -116,7 +116,7 @@ class GradualMean(Gradual):
         return np.array([total, rows * values.reach], dtype=object)
 
     def _answers(self, steps: npt.NDArray[Any], entropy: Entropy) -> Callable[[Decimal], Answer]:
-        values, public = self._values, self._count_is_public
+        values, public = self._values, count_is_public(self.relation, self.unit)
         noisy_of = steps[:1] if public else steps
         levels = chain(self._noise(self.epsilon), noisy_of, sensitivity=self._sensitivity, entropy=entropy)
 
@@ -132,11 +132,6 @@ class GradualMean(Gradual):
 
     def _automatic(self) -> dict[str, Any]:
         return {"grid": self._grid, "missing": self._missing}
-
-    @property
-    def _count_is_public(self) -> bool:
-        one_row = rows_of(self.unit) == 1
-        return self.relation is Relation.LABEL_FLIP or (self.relation is Relation.REPLACE_ONE and one_row)
 
     @property
     def _sensitivity(self) -> Sensitivity:

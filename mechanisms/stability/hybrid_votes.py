@@ -40,7 +40,7 @@ from dpledger.decimals import round_up
 from dpledger.errors import ParameterError, RelationError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.protocol import fixed
-from dpledger.mechanisms.stability.ensembles.asking import AboutRows, AsRows, taken, told_of
+from dpledger.mechanisms.stability.ensembles.asking import AboutRows, AsRows, taken
 from dpledger.mechanisms.stability.ensembles.chunkers import moved
 from dpledger.mechanisms.stability.ensembles.ensemble import Ensemble, votes_of
 from dpledger.mechanisms.stability.ensembles.votes import counts, winners
@@ -168,7 +168,6 @@ class HybridRun(AboutRows[int, HybridCounts], OneTestAQuery[Any, Any, int, Hybri
         self._mechanism, self._maxima = mechanism, mechanism.maxima
         self._ensemble, self._entropy = ensemble, entropy
         self._reading = AsRows(ensemble)
-        self._warnings = told_of(ensemble)
 
     def _read(self, query: Any) -> tuple[int, Any]:
         distances, read = self._voted(query)

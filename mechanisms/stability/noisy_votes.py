@@ -33,17 +33,11 @@ from dpledger.mechanisms.noise import DiscreteGaussian, Sensitivity, draw
 from dpledger.mechanisms.protocol import fixed
 from dpledger.mechanisms.stability.answers import UNSTABLE, StableAnswer, StableCounts
 from dpledger.mechanisms.stability.distances import grouped
-from dpledger.mechanisms.stability.ensembles.asking import AboutRows, AsRows, taken, told_of
+from dpledger.mechanisms.stability.ensembles.asking import AboutRows, AsRows, taken
 from dpledger.mechanisms.stability.ensembles.chunkers import Hashed, by_relation, described, moved
 from dpledger.mechanisms.stability.ensembles.ensemble import FEWEST_CHUNKS, MOST_CHUNKS, Ensemble, votes_of
 from dpledger.mechanisms.stability.ensembles.votes import MOST_CLASSES, counts
-from dpledger.mechanisms.stability.over_ensemble import (
-    ASSUMES,
-    LABELS_READ_AS,
-    ROWS_READ_AS,
-    VOTES_READ_AS,
-    check_ensemble,
-)
+from dpledger.mechanisms.stability.over_ensemble import ASSUMES, READ_AS, check_ensemble
 from dpledger.mechanisms.stability.stable_tests import MOST_QUERIES
 from dpledger.mechanisms.threshold.conversation import OneTestAQuery
 from dpledger.number_fields import OptionalPositive, Positive, Tally, Whole
@@ -157,7 +151,7 @@ class NoisyVotes:
 
     def values_read_as(self) -> tuple[str, ...]:
         """What rows, labels and votes count as that are no ordinary ones: of the parameters, never of the data."""
-        return ROWS_READ_AS, LABELS_READ_AS, VOTES_READ_AS
+        return READ_AS
 
     def inspect(self, data: object) -> None:
         """ParameterError where the data are no ensemble that suits, by what is public."""
@@ -251,7 +245,6 @@ class MaximumRun(AboutRows[StableAnswer, StableCounts], OneTestAQuery[Any, Any, 
         super().__init__(maxima)
         self._maxima, self._ensemble = maxima, ensemble
         self._reading = AsRows(ensemble)
-        self._warnings = told_of(ensemble)
 
     def _read(self, query: Any) -> tuple[int, Any]:
         votes = self._counted(query)[0]

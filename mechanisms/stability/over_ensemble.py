@@ -24,15 +24,7 @@ from dpledger.number_fields import OpenProbability, OptionalPositive, Positive, 
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record
 
-__all__ = [
-    "ASSUMES",
-    "LABELS_READ_AS",
-    "ROWS_READ_AS",
-    "VOTES",
-    "VOTES_READ_AS",
-    "OverEnsemble",
-    "check_ensemble",
-]
+__all__ = ["ASSUMES", "READ_AS", "VOTES", "OverEnsemble", "check_ensemble"]
 
 ASSUMES = (
     "the learner keeps nothing from one chunk to the next, and nothing that it, the plan or a salt holds was computed "
@@ -41,12 +33,13 @@ ASSUMES = (
 """What the guarantee takes from the caller, as the record says it."""
 VOTES = "a unit is in one chunk and alters one vote, which moves half the gap by at most 1"
 
-ROWS_READ_AS = (
+READ_AS = (
     "of a row, an entry that is not a finite number, also NaN or a missing one, counts as the number `missing` of the "
-    "ensemble; in columns of words it is a word"
+    "ensemble; in columns of words it is a word",
+    "a row whose label is no class (of scores: no number), also NaN or a missing one, is left out",
+    "a model that raises, or answers with none of them, abstains",
 )
-LABELS_READ_AS = "a row whose label is no class (of scores: no number), also NaN or a missing one, is left out"
-VOTES_READ_AS = "a model that raises, or answers with none of them, abstains"
+"""What rows, labels and votes count as, for receipts."""
 
 _BETA = Decimal("0.05")
 
@@ -129,7 +122,7 @@ class OverEnsemble(ABC):
 
     def values_read_as(self) -> tuple[str, ...]:
         """What rows, labels and votes count as that are no ordinary ones: of the parameters, never of the data."""
-        return ROWS_READ_AS, LABELS_READ_AS, VOTES_READ_AS
+        return READ_AS
 
     def failures(self) -> tuple[Failure, ...]:
         """Delta by its causes: composing the tests, and answering what a neighbour's models do not."""

@@ -14,17 +14,13 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from dpledger.accounting.composition import SparseVectorLaw
-from dpledger.accounting.families.sparse_vector.scales import MODES
 from dpledger.accounting.guarantees import PrivacyFailure
 from dpledger.decimals import ZERO, Number, text, total, whole
-from dpledger.errors import CannotCertify, InfeasiblePlan, WorkLimit
 from dpledger.mechanisms.plan import open_unit
-from dpledger.mechanisms.stability.plans.promises import BETA, HALF, Budget, read_budget, read_mode
+from dpledger.mechanisms.stability.plans.promises import BETA, HALF, compared, read_budget, read_mode
 from dpledger.mechanisms.stability.stable_tests import MOST_QUERIES, StableMode, StableTests, stable_tests
 
 __all__ = ["Alternative", "StablePlan", "stable_plan"]
-
-_COMPARED: tuple[StableMode, ...] = (*MODES, "gaussian")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,14 +94,14 @@ def stable_plan(
     budget, failing = read_budget(epsilon, delta, delta_split), open_unit(beta, "beta")
     queries = whole(max_queries, field="max_queries", least=1, most=MOST_QUERIES)
     charged = None if cutoff is None else whole(cutoff, field="cutoff", least=1, most=2**31 - 1)
-    tests = _tests(budget, charged, queries, read_mode(mode))
-    others = {
-        other: needed
-        for other in _COMPARED
-        if (needed := _needed(budget, charged, other, queries, failing)) is not None
-    }
-    charging = [other for other in MODES if other in others and other != tests.mode]
-    best = min(charging, key=others.__getitem__, default=None)
+    way, split = read_mode(mode), budget.delta_split
+    tests = stable_tests(budget.epsilon, budget.delta, charged, way, max_queries=queries, delta_split=split)
+    needed = tests.required_distance(queries, failing)
+    others: dict[StableMode, int] = {"gaussian": needed}
+    if charged is not None:
+        others = dict(compared(budget, charged, queries, failing, taken=tests.mode))
+    gaussian = others.pop("gaussian", None)
+    best = min(others, key=others.__getitem__, default=None)
     causes = {cause: _of_cause(tests.failures(), cause) for cause in ("composition", "stability")}
     return StablePlan(
         epsilon=budget.epsilon,
@@ -114,28 +110,12 @@ def stable_plan(
         max_queries=queries,
         beta=failing,
         tests=tests,
-        required_distance=tests.required_distance(queries, failing),
+        required_distance=needed,
         delta_composition=causes["composition"],
         delta_stability=causes["stability"],
         runner_up=None if best is None else Alternative(mode=best, required_distance=others[best]),
-        gaussian=Alternative(mode="gaussian", required_distance=others["gaussian"]) if "gaussian" in others else None,
+        gaussian=None if gaussian is None else Alternative(mode="gaussian", required_distance=gaussian),
     )
-
-
-def _tests(budget: Budget, cutoff: int | None, queries: int, mode: StableMode) -> StableTests:
-    split = budget.delta_split
-    return stable_tests(budget.epsilon, budget.delta, cutoff, mode, max_queries=queries, delta_split=split)
-
-
-def _needed(budget: Budget, cutoff: int | None, mode: StableMode, queries: int, beta: Decimal) -> int | None:
-    """From which distance on a mode answers; None where it has no scale at this budget, or needs a cutoff."""
-    if cutoff is None and mode != "gaussian":
-        return None
-    try:
-        tests = _tests(budget, None if mode == "gaussian" else cutoff, queries, mode)
-    except (CannotCertify, InfeasiblePlan, WorkLimit):
-        return None
-    return tests.required_distance(queries, beta)
 
 
 def _of_cause(failures: tuple[PrivacyFailure, ...], cause: str) -> Decimal:

@@ -39,6 +39,7 @@ from dpledger.accounting.composition import Composition
 from dpledger.accounting.guarantees import ApproxDP, Failure, PrivacyFailure
 from dpledger.decimals import Number, read
 from dpledger.errors import ContractViolation, ParameterError
+from dpledger.mechanisms.callers import came_to
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import DiscreteLaplace, Sensitivity, draw, happens
 from dpledger.mechanisms.protocol import UNSAID, Release, check_declared, fixed
@@ -165,12 +166,8 @@ class StableRelease:
 
     def _kept(self, data: tuple[Hashable, Any]) -> tuple[Hashable, int]:
         self.inspect(data)
-        kept: list[tuple[Hashable, int]] = []
-        try:
-            kept.append(pair_of(data))
-        except Exception:
-            kept.clear()
-        if not kept:
+        kept = came_to(lambda: pair_of(data))
+        if kept is None:
             raise ContractViolation(
                 "a stable release takes a value that can be hashed and a whole distance of 0 or more, or infinity; the "
                 "full charge stands"

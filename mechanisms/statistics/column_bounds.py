@@ -29,11 +29,10 @@ from dpledger.mechanisms.numeric.rows import (
     capped_where_known,
     check_column,
     counted,
-    rows_of,
     with_or_without_ids,
 )
 from dpledger.mechanisms.protocol import Release
-from dpledger.mechanisms.statistics.ranks import RankChoice, Ranked, Stretch, check_share, missed_by, worst_share
+from dpledger.mechanisms.statistics.ranks import RankChoice, Ranked, Stretch, check_share, missed_by
 from dpledger.number_fields import OpenProbability, Positive, Signed
 from dpledger.relations import Relation, Unit
 from dpledger.schema import Plain, given, plain, record, tag
@@ -159,8 +158,4 @@ class ColumnBounds(OneShot):
 
     @property
     def _choice(self) -> RankChoice:
-        rows = Fraction(rows_of(self.unit))
-        if self.relation in (None, Relation.ADD_REMOVE):
-            moved = rows * worst_share(Fraction(self.tail))
-            return RankChoice(self._share, moved, "a row that is added moves one rank")
-        return RankChoice(self._share, rows, "a row that is changed moves from one side to the other")
+        return RankChoice.of_column(self._share, Fraction(self.tail), self.relation, self.unit)

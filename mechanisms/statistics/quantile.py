@@ -23,17 +23,9 @@ from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.numeric.distances import check_range
 from dpledger.mechanisms.numeric.in_range import InRange
 from dpledger.mechanisms.numeric.one_shot import least_epsilon, one_by_one
-from dpledger.mechanisms.numeric.rows import OfUnits, counted, rows_of
+from dpledger.mechanisms.numeric.rows import OfUnits, counted
 from dpledger.mechanisms.protocol import Release
-from dpledger.mechanisms.statistics.ranks import (
-    Places,
-    RankChoice,
-    Ranked,
-    Stretch,
-    check_share,
-    missed_by,
-    worst_share,
-)
+from dpledger.mechanisms.statistics.ranks import Places, RankChoice, Ranked, Stretch, check_share, missed_by
 from dpledger.number_fields import OpenProbability, OptionalPositive, OptionalSigned, Positive, Signed
 from dpledger.relations import Relation, Unit
 from dpledger.schema import given, record, tag
@@ -140,7 +132,4 @@ class Quantile(InRange):
 
     @property
     def _choice(self) -> RankChoice:
-        rows = Fraction(rows_of(self.unit))
-        if self.relation in (None, Relation.ADD_REMOVE):
-            return RankChoice(self.epsilon, rows * worst_share(self._share), "a row that is added moves one rank")
-        return RankChoice(self.epsilon, rows, "a row that is changed moves from one side to the other")
+        return RankChoice.of_column(self.epsilon, self._share, self.relation, self.unit)

@@ -32,7 +32,8 @@ from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import ExponentialWeights, Sensitivity, choose
 from dpledger.mechanisms.numeric.grid import default_grid, nearest_whole
 from dpledger.mechanisms.numeric.one_shot import derived
-from dpledger.mechanisms.numeric.rows import blocks
+from dpledger.mechanisms.numeric.rows import blocks, rows_of
+from dpledger.relations import Relation, Unit
 
 __all__ = [
     "SPLIT",
@@ -163,6 +164,14 @@ class RankChoice:
     rows: Fraction
     why: str
 
+    @classmethod
+    def of_column(cls, epsilon: Decimal, q: Fraction, relation: Relation | None, unit: Unit | None) -> Self:
+        """Of one quantile of all rows."""
+        rows = Fraction(rows_of(unit))
+        if relation in (None, Relation.ADD_REMOVE):
+            return cls(epsilon, rows * worst_share(q), "a row that is added moves one rank")
+        return cls(epsilon, rows, "a row that is changed moves from one side to the other")
+
     def exponent(self, denominator: int) -> Decimal:
         """Of one step of score. Claim: 2 rows denominator exponent <= epsilon, so that the loss has that range."""
         ideal = Fraction(self.epsilon) / (2 * self.rows * denominator)
@@ -217,13 +226,6 @@ class Places:
         if not self.first <= self.last or max(-self.first, self.last) >= _MOST:
             expected = "a step with a multiple in the range, and fewer than 2^46 from 0 to its ends"
             raise ParameterError("grid", text(self.grid), expected)
-
-    def words(self) -> tuple[str, ...]:
-        """What entries count as that are no numbers, or outside, a sentence each: for receipts."""
-        return (
-            f"NaN or any other non-number counts as {text(self.missing)}; text counts as the number that it says",
-            f"a number outside [{text(self.lower)}, {text(self.upper)}], also infinity, counts as the nearer end",
-        )
 
     @property
     def first(self) -> int:

@@ -16,7 +16,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from dpledger.decimals import magnitude, text
+from dpledger.decimals import magnitude
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.numeric.grid import check_map, nearest_whole
 from dpledger.mechanisms.numeric.rows import blocks
@@ -42,13 +42,6 @@ class Values:
         if not self.first < self.last or max(-self.first, self.last) >= _MOST_STEPS:
             expected = "a grid with more than one step in the range, and fewer than 2^52 from 0 to its ends"
             raise ParameterError("grid", str(self.grid), expected)
-
-    def words(self) -> tuple[str, ...]:
-        """What entries count as that are no numbers, or outside, a sentence each: for receipts."""
-        return (
-            f"NaN or any other non-number counts as {text(self.missing)}; text counts as the number that it says",
-            f"a number outside [{text(self.lower)}, {text(self.upper)}], also infinity, counts as the nearer end",
-        )
 
     @property
     def first(self) -> int:

@@ -33,7 +33,7 @@ from dpledger.mechanisms.numeric.grid import default_grid
 from dpledger.mechanisms.numeric.in_range import InRange
 from dpledger.mechanisms.numeric.integers import geometric_scale, share_of
 from dpledger.mechanisms.numeric.one_shot import OfRows, derived, least_epsilon, one_by_one
-from dpledger.mechanisms.numeric.rows import OfUnits, blocks, count_sensitivity, counted, rows_of
+from dpledger.mechanisms.numeric.rows import OfUnits, blocks, count_is_public, count_sensitivity, counted, rows_of
 from dpledger.mechanisms.protocol import Release
 from dpledger.mechanisms.statistics.ranks import missed_by
 from dpledger.number_fields import OptionalPositive, OptionalSigned, Positive, Signed
@@ -256,14 +256,9 @@ class Variance(InRange):
         return sums, 2 * squares - count * values.reach**2, count
 
     @property
-    def _public_count(self) -> bool:
-        one_row = rows_of(self.unit) == 1
-        return self.relation is Relation.LABEL_FLIP or (self.relation is Relation.REPLACE_ONE and one_row)
-
-    @property
     def _shares(self) -> tuple[Decimal, Decimal]:
         """epsilon of the squares and of the count, and of the sum. All of them add up to epsilon exactly."""
-        others = 1 if self._public_count else 2
+        others = 1 if count_is_public(self.relation, self.unit) else 2
         share = share_of(self.epsilon, others + 1)
         return share, subtract(self.epsilon, total([share] * others))
 
@@ -303,7 +298,9 @@ class Variance(InRange):
         return 1 if self.relation in (None, Relation.ADD_REMOVE) else 2
 
     def _count_law(self) -> DiscreteLaplace | None:
-        return None if self._public_count else DiscreteLaplace(geometric_scale(rows_of(self.unit), self._shares[0]))
+        if count_is_public(self.relation, self.unit):
+            return None
+        return DiscreteLaplace(geometric_scale(rows_of(self.unit), self._shares[0]))
 
 
 def _sum_of_squares(steps: npt.NDArray[np.int64]) -> int:

@@ -124,14 +124,14 @@ class SparseVectorRun(OneTestAQuery[Query, Queries, Outcome, AnswerCounts]):
         return self._plan.steps(value), None
 
     def _require_many(self, queries: Queries) -> int:
-        array = None if isinstance(queries, (list, tuple)) else array_of(queries)
+        array = array_of(queries)
         if not isinstance(queries, (list, tuple)) and (array is None or array.ndim != 1):
             what = "a list, a tuple, or an array of numbers with one axis"
             raise ParameterError("queries", type(queries).__name__, what)
         return len(queries)
 
     def _read_many(self, queries: Queries) -> tuple[npt.NDArray[Any], None]:
-        array = None if isinstance(queries, (list, tuple)) else array_of(queries)
+        array = array_of(queries)
         left = self._left(len(queries))
         if array is not None and array.dtype.kind in "iufb":
             return self._plan.steps_of_all(array[:left]), None

@@ -38,7 +38,7 @@ from pydantic import Field
 
 from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeated
 from dpledger.decimals import multiply, read, round_up
-from dpledger.errors import ParameterError, RelationError
+from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import RoundedGaussian
 from dpledger.mechanisms.training.factor import (
@@ -58,8 +58,6 @@ from dpledger.relations import Relation, Unit
 from dpledger.schema import given, record, tag
 
 __all__ = ["DPFTRL"]
-
-_RELATIONS = (Relation.ADD_REMOVE, Relation.ZERO_OUT, Relation.REPLACE_ONE)
 
 
 @record
@@ -116,12 +114,6 @@ class DPFTRL(OfGradients):
         elif self.steps > MOST_STEPS:
             raise ParameterError("coefficients", "nothing", f"coefficients, for more than {MOST_STEPS} steps")
         OfGradients.__post_init__(self)
-
-    def _check_relation(self, relation: Relation) -> None:
-        if relation not in _RELATIONS:
-            raise RelationError(
-                f"dp_ftrl has no guarantee under {relation.value}: use add_remove, zero_out or replace_one"
-            )
 
     @property
     def factor(self) -> tuple[Decimal, ...]:

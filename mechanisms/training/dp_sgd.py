@@ -33,7 +33,7 @@ from pydantic import Field
 
 from dpledger.accounting.composition import GaussianLaw, Group, PoissonSampled, Repeated
 from dpledger.decimals import multiply, read, round_up, whole
-from dpledger.errors import ParameterError, RelationError
+from dpledger.errors import ParameterError
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import RoundedGaussian
 from dpledger.mechanisms.training.of_gradients import OfGradients
@@ -47,8 +47,6 @@ __all__ = ["BY_ROW", "DPSGD"]
 
 BY_ROW = "each item of the data is one row, and no unit has more of them than its scope says"
 """What `by_row=True` declares."""
-
-_RELATIONS = (Relation.ADD_REMOVE, Relation.ZERO_OUT, Relation.REPLACE_ONE)
 
 
 @record
@@ -105,12 +103,6 @@ class DPSGD(OfGradients):
         OfGradients.__post_init__(self)
         if self.by_row and self.grouped:
             raise ParameterError("by_row", "True, and grouped", "one of them: items that are rows, or whole units")
-
-    def _check_relation(self, relation: Relation) -> None:
-        if relation not in _RELATIONS:
-            raise RelationError(
-                f"dp_sgd has no guarantee under {relation.value}: use add_remove, zero_out or replace_one"
-            )
 
     @property
     def noise(self) -> RoundedGaussian:

@@ -21,7 +21,7 @@ from dpledger.accounting.composition import Repeated
 from dpledger.accounting.guarantees import RDP, Failure
 from dpledger.accounting.pricing.batches import in_floats
 from dpledger.decimals import read, round_up
-from dpledger.errors import CannotCertify, ParameterError
+from dpledger.errors import CannotCertify, ParameterError, RelationError
 from dpledger.mechanisms.noise import RoundedGaussian, Sensitivity
 from dpledger.mechanisms.numeric.grid import check_map, default_grid
 from dpledger.mechanisms.protocol import fixed
@@ -44,6 +44,7 @@ GROUPED = "each item of the data is everything of one unit"
 ORDERS: tuple[Decimal, ...] = tuple(Decimal(order) for order in range(2, 65))
 """The Renyi orders of the claim."""
 
+_RELATIONS = (Relation.ADD_REMOVE, Relation.ZERO_OUT, Relation.REPLACE_ONE)
 _COARSEST_SHARE = 64  # grid sqrt(dimension) <= clip_norm / 8, squared: sigma grows by at most 1/16
 _DEFAULT_SHARE = 16  # with the 1024 of `default_grid`: grid sqrt(dimension) <= clip_norm / 64, sigma grows by 0.8 %
 
@@ -79,10 +80,6 @@ class OfGradients(ABC):
     def parts(self) -> Repeated:
         """What the steps lose, for one unit."""
 
-    @abstractmethod
-    def _check_relation(self, relation: Relation) -> None:
-        """RelationError where there is no guarantee under this relation."""
-
     def __post_init__(self) -> None:
         if self.relation is not None:
             self._check_relation(self.relation)
@@ -93,6 +90,13 @@ class OfGradients(ABC):
             expected = "a noise multiplier of at least 2^-39, and a grid not finer than clip_norm / 2^50"
             raise ParameterError("noise_multiplier", str(self.noise_multiplier), expected)
         self.noise  # noqa: B018  # a sigma outside the profile of decimals is refused here, before anything is spent
+
+    def _check_relation(self, relation: Relation) -> None:
+        """RelationError where there is no guarantee under this relation."""
+        if relation not in _RELATIONS:
+            raise RelationError(
+                f"{self.kind} has no guarantee under {relation.value}: use add_remove, zero_out or replace_one"
+            )
 
     def _check_coarseness(self, grid: Fraction) -> None:
         if grid**2 * self.dimension * _COARSEST_SHARE > Fraction(self.clip_norm) ** 2:

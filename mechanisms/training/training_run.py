@@ -17,6 +17,7 @@ import numpy.typing as npt
 from dpledger.accounting.composition import Repeated
 from dpledger.decimals import float_down
 from dpledger.errors import ContractViolation, Halted
+from dpledger.mechanisms.callers import came_to
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.noise import RoundedGaussian, Sensitivity, draw
 from dpledger.mechanisms.noise.sampling import Cells
@@ -160,16 +161,12 @@ class TrainingRun:
     def _gradients(self, gradients: Gradients, step: int) -> npt.NDArray[Any]:
         """One row for each unit of the batch of a step. What went wrong is not told: it may depend on a unit."""
         batch = self._batch(step)
-        rows: npt.NDArray[Any] | None
-        try:
-            rows = self._step.rows(gradients, self._units, batch)
-        except Exception:
-            rows = None
+        found = came_to(lambda: self._step.rows(gradients, self._units, batch))
         self._home.require()  # the function may have forked
-        if rows is None:
+        if found is None:
             self._closed(outside_guarantee=True)
             raise ContractViolation(
                 "gradients raised, or did not return one row of dimension numbers for each unit; the run is closed and "
                 "charged in full. Try the function on public or made-up rows to see why (check_batch_invariance does)"
             )
-        return rows
+        return found[0]

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 
 import dpledger as dpl
@@ -95,3 +96,22 @@ def test_what_the_code_itself_raises_is_no_timers_whatever_its_type() -> None:
 
     with limit(stop):
         assert came_to(raises) is None
+
+
+@pytest.mark.parametrize("handler", [stop, Stopping()])
+def test_a_timers_exception_in_a_gradient_is_told_as_one_and_breaks_no_contract(handler: Any) -> None:
+    """Found: it was taken for a breach, and a run that may be resumed was over."""
+    plan = dpl.DPSGD(rate=1, steps=2, noise_multiplier=1, clip_norm=1, dimension=2, expected_batch_size=3)
+    run = plan.open(np.ones((3, 2)), entropy=seeded(1))
+
+    def gradients(batch: Any) -> Any:
+        if len(batch):
+            slow(batch)
+        return batch
+
+    with limit(handler), pytest.raises(TimeIsUp) as told:
+        run.ask(gradients)
+    assert told.value.__context__ is None
+    ended = run.close()
+    assert not ended.outside_guarantee
+    assert ended.value.done == 1

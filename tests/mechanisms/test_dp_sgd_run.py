@@ -255,6 +255,14 @@ def raises(batch: Any) -> Any:
     raise ValueError(f"the rows are {batch}")
 
 
+class Panic(BaseException):
+    """As libraries written in Rust raise it."""
+
+
+def panics(batch: Any) -> Any:
+    raise Panic(f"the rows are {batch}")
+
+
 FAULTS: list[Callable[[Any], Any]] = [
     raises,
     lambda batch: None,
@@ -281,7 +289,7 @@ def test_gradients_that_fail_on_nobody_are_refused_before_anything_is_drawn(faul
     assert run.close().value == StepsTaken(done=0, planned=3)
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", [*FAULTS, panics])
 def test_gradients_that_fail_on_a_batch_end_the_run_at_its_cap(fault: Callable[[Any], Any]) -> None:
     plan = DPSGD(**{**PLAN, "rate": 1})
     run = plan.open(np.full((5, 2), 123.0), entropy=seeded(1))

@@ -104,10 +104,11 @@ def test_whatever_an_entry_is_it_is_read_by_itself() -> None:
         pd.period_range("2013-01", periods=4, freq="M"),
         pd.Series([1j, 2, None, 1]),
         pd.arrays.SparseArray([1, 2, 1, 1]),
+        pl.Series([1, 2**70, None, 1], dtype=pl.Int128),
     ],
 )
 def test_columns_of_odd_types_never_raise(held: Any) -> None:
-    frame = pd.DataFrame({"key": held})
+    frame = pl.DataFrame({"key": held}) if isinstance(held, pl.Series) else pd.DataFrame({"key": held})
     (column,) = columns(frame, ("key",))
     assert len(words_of(column, key_word).codes) == len(codes_of(column, id_word)) == 4
     assert len(numbers_at(column, slice(0, 4), missing=0.0)) == 4
@@ -161,13 +162,21 @@ def test_a_column_that_is_not_there_costs_nothing_and_the_nearest_is_named(kind:
     assert not len(scope.releases())
 
 
-def test_a_query_that_fails_says_nothing_of_the_data() -> None:
-    """It runs inside the release: the charge stands."""
-    lazy = pl.LazyFrame({"key": ["a", "secret"]}).with_columns(pl.col("key").cast(pl.Int64))
+WORDS_OF_TEXT = pl.LazyFrame({"key": ["a", "secret"]}).with_columns(pl.col("key").cast(pl.Int64))
+FAR_DAYS = pl.LazyFrame({"key": [1, 2**62]}).with_columns(pl.col("key").cast(pl.Datetime("ms")).dt.truncate("1mo"))
+
+
+@pytest.mark.parametrize("lazy", [WORDS_OF_TEXT, FAR_DAYS], ids=["an error", "a panic, which is no Exception"])
+def test_a_query_that_fails_says_nothing_of_the_data(lazy: pl.LazyFrame) -> None:
+    """It runs inside the release: the charge stands. Found: the error stayed as `__context__`, and a panic of polars,
+    which one far date may cause, was told as it was."""
     scope = dpl.Ledger.in_memory().scope("t", unit="record", relation="add_remove", budget=dpl.PureDP(3))
     mine = dpl.GroupBy("key", [dpl.Count(1, of="rows")], keys=["a"])
     with pytest.raises(ContractViolation) as refusal:
         scope.release(mine, lazy)
     assert "secret" not in str(refusal.value)
     assert refusal.value.__cause__ is None
+    assert refusal.value.__context__ is None
     assert float(scope.spent().upper) == 1
+    with pytest.raises(ContractViolation, match="the query behind the frame failed"):
+        mine.release(lazy, entropy=seeded(1))

@@ -13,6 +13,7 @@ from hypothesis import given, settings, strategies as st
 
 from dpledger.mechanisms.entropy import seeded
 from dpledger.mechanisms.noise import recording
+from dpledger.mechanisms.numeric.rows import count_is_public
 from dpledger.mechanisms.protocol import Release
 from dpledger.mechanisms.refinement import GradualMean
 from dpledger.relations import Relation, Unit
@@ -100,7 +101,7 @@ def test_the_sensitivity_is_reached_and_never_passed(relation: Relation, most: i
                 is_pair = not any(other)
         if is_pair:
             steps = abs(mechanism._steps([0.5, *own]) - mechanism._steps([0.5, *other]))
-            moved.append(int(steps[0] if mechanism._count_is_public else steps.sum()))
+            moved.append(int(steps[0] if count_is_public(relation, mechanism.unit) else steps.sum()))
     assert max(moved) * Fraction(mechanism._grid) == Fraction(mechanism._sensitivity.value) == 2 * most
 
 

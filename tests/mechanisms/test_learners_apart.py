@@ -8,6 +8,7 @@ import functools
 import multiprocessing
 import os
 import random
+import signal
 import sys
 import threading
 import warnings
@@ -249,6 +250,36 @@ class TestNothingRaises:
         """Of the other chunks each has the model that it has in one process."""
         assert abstaining(ends_its_process, jobs=2) == [False, False, True]
         assert abstaining(ends_its_process, jobs=2, place=0) == [True, False, False]
+
+    @pytest.mark.parametrize("raised", [SystemExit, TimeoutError])
+    @pytest.mark.parametrize("asked", [False, True], ids=["fitted", "asked"])
+    def test_but_for_what_a_handler_of_a_signal_raised(self, raised: type[BaseException], asked: bool) -> None:
+        """Found: a process that was told to end did not, and the chunk had no model."""
+
+        def ended(_number: object, _frame: object) -> None:
+            raise raised
+
+        def stopped(_asked: object) -> Any:
+            try:
+                raise ValueError("a row of sevens")
+            except ValueError:
+                os.kill(os.getpid(), signal.SIGUSR1)
+
+        def learner(rows: Any, labels: Any) -> Any:
+            is_private = len(rows) == len(ROWS) // 3
+            return stopped if is_private and (asked or stopped(rows)) else by_direction(rows.mean(axis=0))
+
+        def fitted_and_asked() -> object:
+            made = Ensemble.fit(learner, (ROWS, LABELS), 3, "slots", progress=False)
+            return votes_of(made, queries_of(made, ROWS))
+
+        before = signal.signal(signal.SIGUSR1, ended)
+        try:
+            with pytest.raises(raised) as told:
+                fitted_and_asked()
+        finally:
+            signal.signal(signal.SIGUSR1, before)
+        assert told.value.__context__ is None
 
     def test_but_for_an_interrupt(self) -> None:
         def interrupted(rows: Any, labels: Any) -> Any:

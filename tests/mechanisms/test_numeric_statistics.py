@@ -254,6 +254,16 @@ def test_labels_stand_beside_their_counts() -> None:
     assert dict(value) == {"[0.5, 10)": 2, "[10, 20]": 1, "other": 1}
 
 
+@pytest.mark.parametrize("edges", [(1000001, 1000002, 1000003), ("0.1000001", "0.1000002", "0.1000003")])
+def test_no_two_intervals_have_one_label(edges: tuple[Any, ...]) -> None:
+    """Found: edges were told in six digits, so that one count of a mapping took the place of another."""
+    mechanism = Histogram(epsilon=1000, edges=edges)
+    first, second, third = map(str, edges)
+    assert mechanism.labels() == (f"[{first}, {second})", f"[{second}, {third}]")
+    value = mechanism.release([float(second)] * 3, entropy=seeded(1)).value
+    assert list(dict(value).values()) == [0, 3]
+
+
 def test_a_changed_unit_moves_two_counts() -> None:
     mechanism = Histogram(epsilon=1, categories=("a", "b"))
     leaf = DiscreteLaplaceLaw(scale=2, sensitivity=1)

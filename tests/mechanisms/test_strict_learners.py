@@ -42,8 +42,29 @@ from dpledger.relations import Relation, Unit
 NAN = float("nan")
 BINS = Binning({0: [18, 65]}, {1: ["red", "blue"]}, source="a form")
 HASHED = HashedPointRepresentation(dimension=4, bits=3, a="0.3", seed=7)
-POINTS: tuple[list[Any], list[Any]] = ([3, 0, 1], [NAN, -1, 16, 2.5, "3", None, 10**30])
-BITS: tuple[list[Any], list[Any]] = ([[0, 1, 1], [1, 1, 0], 5], [[0, 1], [0, 2, 1], [0, NAN, 1], 8, "x"])
+
+
+class Incomparable(int):
+    """A number whose own code raises."""
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError(str(other))
+
+    __hash__ = int.__hash__
+
+
+class Endless(list[Any]):
+    """A row whose own code raises."""
+
+    def __len__(self) -> int:
+        raise ValueError(str(list(self)))
+
+
+POINTS: tuple[list[Any], list[Any]] = ([3, 0, np.array(1)], [NAN, -1, 16, 2.5, "3", None, 10**30, Incomparable(3)])
+BITS: tuple[list[Any], list[Any]] = (
+    [[0, 1, 1], [1, 1, 0], np.array(5)],
+    [[0, 1], [0, 2, 1], [0, NAN, 1], 8, "x", np.zeros((3, 1)), Endless([0, 1, 1])],
+)
 ROWS: tuple[list[Any], list[Any]] = (
     [[20, "red"], [70.5, "blue"]],
     [[NAN, "red"], [20, "green"], [20], 3, ["x", "red"]],

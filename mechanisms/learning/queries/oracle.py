@@ -45,12 +45,13 @@ from dpledger.mechanisms.learning.samples import (
     labeled_sample,
 )
 from dpledger.mechanisms.learning.theory.needed_units import SampleSize
-from dpledger.mechanisms.learning.theory.query_sizes import MOST_CHAINS, MOST_QUERIES, QueryMode, above_0, query_size
+from dpledger.mechanisms.learning.theory.query_sizes import MOST_CHAINS, MOST_QUERIES, QueryMode, query_size
 from dpledger.mechanisms.noise import DiscreteLaplace, Law, RoundedLaplace, Sensitivity
 from dpledger.mechanisms.numeric.grid import check_map, default_grid, exact_decimal
 from dpledger.mechanisms.numeric.integers import geometric_scale, share_of
 from dpledger.mechanisms.numeric.one_shot import derived
 from dpledger.mechanisms.numeric.rows import check_rows, refuse_ids_of_one_row, rows_of, tally
+from dpledger.mechanisms.plan import above_0
 from dpledger.mechanisms.protocol import fixed
 from dpledger.mechanisms.stability.ensembles.chunkers import by_relation, seats
 from dpledger.mechanisms.units import Units
@@ -218,8 +219,7 @@ class StatisticalQueryOracle:
 
     def values_read_as(self) -> tuple[str, ...]:
         """What values of a query count as that are no ordinary numbers: of the parameters, never of the data."""
-        many = (capped_as(self.unit),) if self.unit is not None and rows_of(self.unit) > 1 else ()
-        return ("a query is handed rows and labels as they are", *many, *self.range.read_as())
+        return ("a query is handed rows and labels as they are", *capped_as(self.unit), *self.range.read_as())
 
     def inspect(self, data: object) -> None:
         """ParameterError unless `data` are a LabeledSample, of `n` records where that is public; in mode split, where

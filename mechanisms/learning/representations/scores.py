@@ -19,9 +19,10 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from dpledger.mechanisms.learning.error_counts import by_point
 from dpledger.mechanisms.learning.representations.boosted import BoostedRepresentation, ones_of
 from dpledger.mechanisms.learning.representations.representations import HashedPointRepresentation
-from dpledger.mechanisms.learning.samples import LabeledSample, Words, labels_of, points_of
+from dpledger.mechanisms.learning.samples import LabeledSample, labels_of, points_of
 from dpledger.mechanisms.learning.theory.concepts import FiniteClass
 
 __all__ = ["boosted_errors", "boosted_scores", "hashed_errors", "hashed_scores", "surrogate_scores"]
@@ -55,7 +56,7 @@ def hashed_scores(hashed: HashedPointRepresentation, sample: LabeledSample) -> I
     point of the domain; n1 + 2 min n0(j) where it holds none.
 
     Source: docs/proofs/learning_representations.md, section 3."""
-    seen, zeros, ones = _by_point(sample, hashed.dimension)
+    seen, zeros, ones = by_point(sample, 1 << hashed.dimension)
     least = int(zeros.min()) if len(seen) == 1 << hashed.dimension else 0
     every = int(ones.sum())
     found = []
@@ -71,7 +72,7 @@ def hashed_scores(hashed: HashedPointRepresentation, sample: LabeledSample) -> I
 
 def hashed_errors(hashed: HashedPointRepresentation, sample: LabeledSample) -> Ints:
     """The errors of every cell: the ones elsewhere and the zeros in it."""
-    seen, zeros, ones = _by_point(sample, hashed.dimension)
+    seen, zeros, ones = by_point(sample, 1 << hashed.dimension)
     found = np.full(hashed.size, int(ones.sum()))
     for copy in range(hashed.copies):
         np.add.at(found, hashed.cells(seen, copy=copy) + (copy << hashed.bits), zeros - ones)
@@ -83,7 +84,7 @@ def boosted_scores(boosted: BoostedRepresentation, sample: LabeledSample) -> Int
     h(j) = 1, |h| the records there; n1 + 2 min n0(j) where there is none and all points occur, else n1.
 
     Source: docs/proofs/learning_representations.md, section 3."""
-    seen, zeros, ones = _by_point(sample, boosted.dimension)
+    seen, zeros, ones = by_point(sample, 1 << boosted.dimension)
     inside, most = np.zeros(boosted.size, dtype=np.int64), np.zeros(boosted.size, dtype=np.int64)
     somewhere = np.zeros(boosted.size, dtype=np.bool_)
     for number, where in enumerate(ones_of(boosted, seen)):
@@ -96,18 +97,8 @@ def boosted_scores(boosted: BoostedRepresentation, sample: LabeledSample) -> Int
 
 def boosted_errors(boosted: BoostedRepresentation, sample: LabeledSample) -> Ints:
     """The errors of every majority."""
-    seen, zeros, ones = _by_point(sample, boosted.dimension)
+    seen, zeros, ones = by_point(sample, 1 << boosted.dimension)
     found = np.full(boosted.size, int(ones.sum()))
     for number, where in enumerate(ones_of(boosted, seen)):
         found[where] += zeros[number] - ones[number]
     return found
-
-
-def _by_point(sample: LabeledSample, dimension: int) -> tuple[Words, Ints, Ints]:
-    """The points that occur, and how many records of label 0 and of label 1 each has."""
-    found = points_of(sample.x, 1 << dimension)
-    x, y = found.points[found.known], labels_of(sample.y)[found.known]
-    seen, at = np.unique(x, return_inverse=True)
-    ones = np.bincount(at[y == 1], minlength=len(seen)).astype(np.int64)
-    zeros = np.bincount(at[y == 0], minlength=len(seen)).astype(np.int64)
-    return seen, zeros, ones

@@ -56,10 +56,8 @@ def realizable_size(representation: NearAll, exponent: Decimal, alpha: Number, b
         least = min(exponent, outward.ln(target / near) / 2)
         gained = target * -outward.expm1(-least) - near * outward.expm1(least)
         needed = ceiling((representation.log_size + outward.ln(2 / risk)) / gained)
-    return SampleSize(
-        needed=needed,
-        chosen=needed,
-        terms=(("choice", needed),),
+    return largest_of(
+        (("choice", needed),),
         status="proved",
         target=f"an error of at most {target} where a concept fits, but with probability {risk}",
         bound="representation, realizable",

@@ -19,7 +19,7 @@ from dpledger.accounting.certificates.parity import first_of_runs, greatest_rate
 from dpledger.decimals import Number, multiply, read, round_down, whole
 from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.learning.theory.concepts import MOST_BITS
-from dpledger.mechanisms.learning.theory.needed_units import SampleSize, ceiling
+from dpledger.mechanisms.learning.theory.needed_units import SampleSize, ceiling, largest_of
 from dpledger.mechanisms.plan import open_unit
 from dpledger.relations import Relation
 
@@ -45,10 +45,8 @@ def parity_size(dimension: int, rate: Number, failed: Number, alpha: Number, bet
     with localcontext(outward.context(kept, target, risk)):
         left = risk - none
         needed = ceiling((bits * outward.ln(Decimal(2)) - outward.ln(left)) / -outward.ln1p(-kept * target))
-    return SampleSize(
-        needed=needed,
-        chosen=needed,
-        terms=(("wrong parities", needed),),
+    return largest_of(
+        (("wrong parities", needed),),
         status="proved",
         target=f"an error of at most {target} where a parity fits, but with probability {risk}",
         bound="parity of a random part",

@@ -18,11 +18,11 @@ from typing import Literal, TypeAlias, assert_never, get_args
 import numpy as np
 
 from dpledger.accounting.arithmetic import elementary, outward, scalars
-from dpledger.decimals import Number, in_own_context, read, round_down, round_up, text, whole
+from dpledger.decimals import Number, round_down, round_up, text, whole
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.binomial_tails import tail_up_to
 from dpledger.mechanisms.learning.theory.needed_units import SampleSize, ceiling, smallest
-from dpledger.mechanisms.plan import open_unit
+from dpledger.mechanisms.plan import above_0, open_unit
 from dpledger.schema import flag, one_of
 
 __all__ = [
@@ -30,7 +30,6 @@ __all__ = [
     "MOST_LITERALS",
     "MOST_QUERIES",
     "QueryMode",
-    "above_0",
     "conjunction_size",
     "literal_threshold",
     "query_size",
@@ -204,12 +203,3 @@ def _families(mode: QueryMode, queries: int, chains: int | None) -> int:
             return queries
         case _:
             assert_never(mode)
-
-
-@in_own_context
-def above_0(value: Number, field: str) -> Decimal:
-    """The number, if it is above 0; else a ParameterError that names the field."""
-    number = read(value, field=field)
-    if not number > 0:
-        raise ParameterError(field, value, "a number above 0")
-    return number

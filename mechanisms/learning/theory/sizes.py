@@ -17,7 +17,7 @@ import dataclasses
 from decimal import Decimal, localcontext
 
 from dpledger.accounting.arithmetic import outward
-from dpledger.decimals import Number, in_own_context, read, round_down, text, whole
+from dpledger.decimals import Number, in_own_context, round_down, text, whole
 from dpledger.errors import ParameterError
 from dpledger.mechanisms.learning.theory.concepts import AnyClass, ThresholdClass
 from dpledger.mechanisms.learning.theory.needed_units import (
@@ -27,7 +27,7 @@ from dpledger.mechanisms.learning.theory.needed_units import (
     natural_log,
     uc_one,
 )
-from dpledger.mechanisms.plan import open_unit
+from dpledger.mechanisms.plan import above_0, open_unit
 
 __all__ = [
     "agnostic_plan",
@@ -64,7 +64,7 @@ def private_occam(size: int, exponent: Number, alpha: Number, beta: Number) -> S
     Claim: ln(|C|/beta) / -ln(1 - alpha (1 - e^-exponent)) records; towards the bound of Occam as the exponent grows.
     Source: docs/proofs/learning_pac.md, "Private Occam"."""
     sampling = _consistent(size, None, alpha, beta)
-    private = _consistent(size, _exponent(exponent), alpha, beta)
+    private = _consistent(size, above_0(exponent, "exponent"), alpha, beta)
     return _realizable("private Occam", alpha, beta, (("sampling", sampling), ("privacy", private)))
 
 
@@ -73,7 +73,7 @@ def private_agnostic(size: int, exponent: Number, alpha: Number, beta: Number) -
 
     Claim: ln(|C|/beta) / (l alpha - l^2/2) records, l = min(exponent, alpha). Source: docs/proofs/learning_pac.md,
     "Agnostic"."""
-    count, rate = class_size(size), _exponent(exponent)
+    count, rate = class_size(size), above_0(exponent, "exponent")
     target, risk = open_unit(alpha, "alpha"), open_unit(beta, "beta")
     with localcontext(outward.context(target, risk, rate)):
         logarithm = outward.ln(count / risk)
@@ -99,7 +99,7 @@ def plan_item_proper(
     Claim: with a1 + a2 + a3 = alpha the largest of uc(a1, beta/3), ln(3/beta)/(2 a2^2) and ln(3|C|/beta)/(exponent a3)
     records; the parts of alpha are chosen on a grid of alpha/20. `vc`: the dimension, where it is known; `thresholds`:
     of 1[x < u]. Source: docs/proofs/learning_pac.md, "Agnostic, at once"; Li-Wang-Ye 2024, theorem 3.4 with H = C."""
-    count, rate = class_size(size), _exponent(exponent)
+    count, rate = class_size(size), above_0(exponent, "exponent")
     target, risk = open_unit(alpha, "alpha"), open_unit(beta, "beta")
     with localcontext(outward.context(target, risk, rate)):
         third, logarithm = round_down(risk / 3), outward.ln(3 / risk)
@@ -177,10 +177,3 @@ def class_size(size: int) -> int:
     if many > MOST_CONCEPTS:
         raise ParameterError("size", f"a number of {many.bit_length()} bits", "at most 2^(2^20)")
     return many
-
-
-def _exponent(exponent: Number) -> Decimal:
-    number = read(exponent, field="exponent")
-    if not number > 0:
-        raise ParameterError("exponent", exponent, "a number above 0")
-    return number

@@ -26,6 +26,7 @@ import numpy.typing as npt
 
 from dpledger.decimals import whole
 from dpledger.errors import ContractViolation, ParameterError
+from dpledger.mechanisms.callers import came_to
 from dpledger.mechanisms.entropy import Entropy
 from dpledger.mechanisms.learning.domains import NumberedPoints, are_all_inside
 from dpledger.mechanisms.learning.row_learner import STRICT
@@ -93,7 +94,7 @@ class ReadsUsers(OneShot, ABC):
     def _taken(self, data: UserSample) -> UserSample:
         """The sample, inspected; ContractViolation, which names no user, where it is strict and some are outside."""
         self.inspect(data)
-        if self.strict and not self._are_inside(data):
+        if self.strict and came_to(lambda: self._are_inside(data)) != (True,):
             raise ContractViolation(f"{type(self).__name__} is strict, and some example is not as was declared")
         return data
 

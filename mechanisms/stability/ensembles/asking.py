@@ -22,7 +22,7 @@ from dpledger.mechanisms.stability.ensembles.votes import Distance, winners
 from dpledger.mechanisms.stability.stable_run import Pairs, StableRun
 from dpledger.mechanisms.threshold.conversation import ThresholdConversation, ThresholdTests
 
-__all__ = ["AboutRows", "AsRows", "AsTheyAre", "EnsembleRun", "QueryReading", "VotesOf", "taken", "told_of"]
+__all__ = ["AboutRows", "AsRows", "AsTheyAre", "EnsembleRun", "QueryReading", "VotesOf", "taken"]
 
 Answer = TypeVar("Answer")
 Value = TypeVar("Value")
@@ -105,8 +105,8 @@ class AboutRows(ThresholdConversation[Any, Any, Answer, Value], Generic[Answer, 
     """What conversations over an ensemble share: queries are read first, and voted on in blocks."""
 
     what = "an interaction over an ensemble"
+    _ensemble: Ensemble
     _reading: QueryReading
-    _warnings: tuple[str, ...]
 
     def ask(self, query: Any, /) -> Answer:
         """What the models agree on, or UNSTABLE. ParameterError for a query of another shape than the rows that were
@@ -132,7 +132,8 @@ class AboutRows(ThresholdConversation[Any, Any, Answer, Value], Generic[Answer, 
     def _close(self, tested: Composition, *, outside_guarantee: bool) -> Release[Value]:
         if self._release is None:
             release = super()._close(tested, outside_guarantee=outside_guarantee)
-            self._release = dataclasses.replace(release, warnings=self._warnings)
+            warnings = (PUBLIC_COINS,) if self._ensemble.drawn_in_public else ()
+            self._release = dataclasses.replace(release, warnings=warnings)
         return self._release
 
 
@@ -148,13 +149,7 @@ class EnsembleRun(AboutRows[StableAnswer, StableCounts], StableRun[Any, Any]):
         parts: Callable[[Composition], Composition],
     ) -> None:
         super().__init__(tests, VotesOf(ensemble, distance), parts)
-        self._reading = reading
-        self._warnings = told_of(ensemble)
-
-
-def told_of(ensemble: Ensemble) -> tuple[str, ...]:
-    """The warnings that go with whatever an ensemble answers."""
-    return (PUBLIC_COINS,) if ensemble.drawn_in_public else ()
+        self._ensemble, self._reading = ensemble, reading
 
 
 def taken(queries: Any, start: int, stop: int) -> Any:

@@ -37,12 +37,14 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, cast
+from functools import partial
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from dpledger.errors import ParameterError
+from dpledger.mechanisms.callers import came_to, is_of_a_handler
 from dpledger.mechanisms.stability.ensembles.copies import own
 from dpledger.mechanisms.stability.ensembles.forms import Form, classes_of, numbers_of, scores_of
 from dpledger.mechanisms.stability.ensembles.shared import uncopied
@@ -59,12 +61,13 @@ __all__ = [
     "fitted",
     "named_by",
     "own_copy",
-    "packed",
     "seed_of",
     "trained",
     "unpacked",
     "voted",
 ]
+
+Value = TypeVar("Value")
 
 Predict: TypeAlias = Callable[[Any], Any]
 """What a learner returns: the classes of rows."""
@@ -99,16 +102,25 @@ def trained(
     """The model of a chunk, its rows (and their labels, if it has two columns); None where it has none: it is empty, or
     the learner failed. Rows whose label is no class (`classes` None: no number) are left out. Raises for nothing that a
     chunk holds."""
-    try:
+
+    def model() -> Predict | None:
         with apart(), _alone(number) as seed:
             rows, labels = examples(chunk, form, classes)
-            if not len(rows):
-                return None
-            return answering(fitted(learner, rows, labels, seed), classes)
-    except KeyboardInterrupt:
-        raise
-    except BaseException:  # of the learner's code: what it raises depends on private rows
+            return answering(fitted(learner, rows, labels, seed), classes) if len(rows) else None
+
+    return _unless_it_fails(model)
+
+
+def _unless_it_fails(code: Callable[[], Value]) -> Value | None:
+    """What code on private rows came to; None where it failed, or would have ended the program: they may be why. Only
+    an interrupt goes on, and what a handler of a signal raised."""
+    try:
+        found = came_to(code)
+    except (SystemExit, GeneratorExit) as error:
+        if is_of_a_handler(error):
+            raise
         return None
+    return None if found is None else found[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,25 +157,21 @@ def voted(models: Sequence[Predict | None], rows: Any, *, classes: int | None) -
             answers = np.full((min(together, len(models) - start), len(rows)), np.nan)
             for number, predict in enumerate(models[start : start + together], start):
                 begin(number)
-                if predict is not None:
-                    _answer(predict, rows, answers[number - start])
+                told = None if predict is None else _unless_it_fails(partial(_numbers_told, predict, rows))
+                if told is not None:
+                    answers[number - start] = told
             found[start : start + together] = named_by(answers.ravel(), classes).reshape(answers.shape)
     return found
 
 
-def _answer(predict: Predict, rows: Any, answers: npt.NDArray[np.float64]) -> None:
+def _numbers_told(predict: Predict, rows: Any) -> npt.NDArray[np.float64] | None:
     """What a model says of the rows, as numbers, if it says one a row."""
-    try:
-        with np.errstate(all="ignore"):
-            told = predict(own_copy(rows))
-            if type(told) is not np.ndarray or told.dtype.kind not in "fiub":
-                told = numbers_of(told)
-            if told.shape in (answers.shape, (len(answers), 1)):
-                answers[:] = told.reshape(-1)
-    except KeyboardInterrupt:
-        raise
-    except BaseException:  # of the model's code: what it raises depends on private rows
-        answers[:] = np.nan
+    with np.errstate(all="ignore"):
+        told = predict(own_copy(rows))
+        if type(told) is not np.ndarray or told.dtype.kind not in "fiub":
+            told = numbers_of(told)
+        fits = told.shape in ((len(rows),), (len(rows), 1))
+        return told.reshape(-1).astype(np.float64) if fits else None
 
 
 def own_copy(rows: Any) -> Any:
@@ -188,30 +196,19 @@ class Work:
         return trained(self.learner, chunk, form=self.form, classes=self.classes, number=number)
 
     def packed(self, chunk: tuple[Any, ...], number: int) -> bytes | None:
-        """The same, from a worker process."""
-        return packed(self.learner, chunk, form=self.form, classes=self.classes, number=number)
-
-
-def packed(learner: Learner, chunk: tuple[Any, ...], *, form: Form, classes: int | None, number: int) -> bytes | None:
-    """`trained`, as bytes from a worker process: a model that does not pickle is none."""
-    predict = trained(learner, chunk, form=form, classes=classes, number=number)
-    try:
-        return None if predict is None else as_bytes(predict)
-    except KeyboardInterrupt:
-        raise
-    except BaseException:
-        return None
+        """The same as bytes, from a worker process: a model that does not pickle is none."""
+        predict = self.model(chunk, number)
+        return None if predict is None else _unless_it_fails(partial(as_bytes, predict))
 
 
 def unpacked(model: bytes | None, *, number: int) -> Predict | None:
-    """What `packed` packed; None for a model that does not travel back."""
-    try:
+    """What `Work.packed` packed; None for a model that does not travel back."""
+
+    def loaded() -> Predict | None:
         with apart(), _alone(number):
-            return None if model is None else pickle.loads(model)  # noqa: S301  # of our own worker
-    except KeyboardInterrupt:
-        raise
-    except BaseException:
-        return None
+            return None if model is None else cast(Predict, pickle.loads(model))  # noqa: S301  # of our own worker
+
+    return _unless_it_fails(loaded)
 
 
 def as_bytes(predict: Predict) -> bytes:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from dpledger.accounting.composition import Composition
 from dpledger.decimals import whole
 from dpledger.mechanisms.stability.answers import UNSTABLE, Unstable, unstable
-from dpledger.mechanisms.stability.ensembles.asking import AboutRows, AsRows, taken, told_of
+from dpledger.mechanisms.stability.ensembles.asking import AboutRows, AsRows, taken
 from dpledger.mechanisms.stability.ensembles.ensemble import Ensemble, alone_of, votes_of
 from dpledger.mechanisms.stability.ensembles.votes import Distance
 from dpledger.mechanisms.stability.labels.partitions import FEWEST_BINS, MOST_BINS, Histograms, histograms
@@ -116,7 +116,6 @@ class SoftRun(AboutRows[SoftAnswer, SoftCounts]):
         self._epochs = tests
         self._ensemble, self._distance, self._around, self._most = ensemble, distance, parts, max_queries
         self._reading = _AsSoft(ensemble, bins)
-        self._warnings = told_of(ensemble)
         self._plain = self._shifted = self._unstable = 0
 
     @property

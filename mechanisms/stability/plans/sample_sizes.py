@@ -20,6 +20,7 @@ function of (accuracy, failure): `FromFunction`.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
@@ -78,17 +79,38 @@ def _falling(dimension: int, points: int) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Realizable:
-    """A consistent learner of a class of VC dimension `dimension`, where some hypothesis never errs."""
+class _OfDimension(ABC):
+    """A class of VC dimension `dimension`."""
 
     dimension: int
 
     def __post_init__(self) -> None:
         whole(self.dimension, field="dimension", least=1, most=MOST_DIMENSION)
 
+    @abstractmethod
+    def accuracy(self, samples: int, failure: Decimal) -> Decimal:
+        """It falls with the samples (docs/proofs/stability_utility.md, "Sample sizes")."""
+
     def needed(self, accuracy: Decimal, failure: Decimal) -> int:
         """The least N with `accuracy(N, failure) <= accuracy`."""
-        return _fewest(self, accuracy, failure)
+        if not 0 < accuracy < 1:
+            raise ParameterError("accuracy", accuracy, "a number in (0, 1)")
+        if not 0 < failure < 1:
+            raise ParameterError("failure", failure, "a number in (0, 1)")
+        low, high = 0, 1
+        while self.accuracy(high, failure) > accuracy:
+            if high > MOST_SAMPLES:
+                raise InfeasiblePlan(f"a learner as accurate as {accuracy} needs more than 10^18 records")
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self.accuracy(middle, failure) <= accuracy else (middle, high)
+        return high
+
+
+@dataclass(frozen=True, slots=True)
+class Realizable(_OfDimension):
+    """A consistent learner of a class of VC dimension `dimension`, where some hypothesis never errs."""
 
     def accuracy(self, samples: int, failure: Decimal) -> Decimal:
         """Claim: with probability at least 1 - failure every consistent hypothesis has at most that error.
@@ -101,17 +123,8 @@ class Realizable:
 
 
 @dataclass(frozen=True, slots=True)
-class Agnostic:
+class Agnostic(_OfDimension):
     """Empirical risk minimisation over a class of VC dimension `dimension`, for any distribution."""
-
-    dimension: int
-
-    def __post_init__(self) -> None:
-        whole(self.dimension, field="dimension", least=1, most=MOST_DIMENSION)
-
-    def needed(self, accuracy: Decimal, failure: Decimal) -> int:
-        """The least N with `accuracy(N, failure) <= accuracy`."""
-        return _fewest(self, accuracy, failure)
 
     def accuracy(self, samples: int, failure: Decimal) -> Decimal:
         """Claim: with probability at least 1 - failure the hypothesis of least empirical error is within that of the
@@ -142,20 +155,3 @@ class FromFunction:
                 break
             low, high = (low, middle) if self.needed(middle, failure) <= samples else (middle, high)
         return high
-
-
-def _fewest(size: Realizable | Agnostic, accuracy: Decimal, failure: Decimal) -> int:
-    """The least N that is enough: the bounds fall with N (docs/proofs/stability_utility.md, "Sample sizes")."""
-    if not 0 < accuracy < 1:
-        raise ParameterError("accuracy", accuracy, "a number in (0, 1)")
-    if not 0 < failure < 1:
-        raise ParameterError("failure", failure, "a number in (0, 1)")
-    low, high = 0, 1
-    while size.accuracy(high, failure) > accuracy:
-        if high > MOST_SAMPLES:
-            raise InfeasiblePlan(f"a learner as accurate as {accuracy} needs more than 10^18 records")
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if size.accuracy(middle, failure) <= accuracy else (middle, high)
-    return high

@@ -16,10 +16,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal, localcontext
+from decimal import Decimal
 from fractions import Fraction
 
-from dpledger.accounting.arithmetic import outward
 from dpledger.decimals import Number, multiply, read, round_up, text, whole
 from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.binomial_tails import MOST_TRIALS
@@ -35,7 +34,7 @@ from dpledger.mechanisms.stability.plans.promises import (
     read_budget,
     read_mode,
 )
-from dpledger.mechanisms.stability.plans.subsample import chunks_for
+from dpledger.mechanisms.stability.plans.subsample import chunks_for, hoeffding_votes
 from dpledger.mechanisms.stability.stable_tests import StableMode
 
 __all__ = ["SoftPlan", "bins_for", "soft_plan"]
@@ -126,7 +125,7 @@ def soft_plan(
     cutoff = 2 * (spoilt + 1) if paper else spoilt + 1
     tests = planned_tests(budget, cutoff, 2 * queries, way)
     distance = distance_of(tests, 2 * queries, half)
-    votes = _hoeffding(queries, risk) if paper else 3
+    votes = hoeffding_votes(2 * queries, risk) if paper else 3
     chunks = fewest_votes(
         queries, half, dissent=THIRD, least=max(chunks_for(distance, THIRD), votes), skips_thirds=True
     )
@@ -166,9 +165,3 @@ def _mean_square(mu: Callable[[int], Number], samples: int) -> Decimal:
     if not callable(mu):
         raise ParameterError("mu", mu, "a function of the number of samples")
     return read(mu(samples), field="mu")
-
-
-def _hoeffding(queries: int, beta: Decimal) -> int:
-    """72 log(2 m/beta), rounded up."""
-    with localcontext(outward.context(beta)):
-        return math.ceil(72 * outward.ln(2 * queries / beta))

@@ -32,7 +32,7 @@ from dpledger.mechanisms.stability.plans.promises import (
 )
 from dpledger.mechanisms.stability.stable_tests import StableMode
 
-__all__ = ["SubsamplePlan", "chunks_for", "chunks_of_each", "subsample_plan"]
+__all__ = ["SubsamplePlan", "chunks_for", "chunks_of_each", "hoeffding_votes", "subsample_plan"]
 
 MOST_CUTOFF = 10**9
 
@@ -135,7 +135,7 @@ def subsample_plan(
     if way == "paper":
         if part != THIRD:
             raise ParameterError("dissent", dissent, "1/3 in mode paper")
-        votes = _hoeffding(queries, half)
+        votes = hoeffding_votes(queries, half)
         least = max(chunks_for(distance, part), votes)
     else:
         votes = fewest_votes(queries, half, dissent=part, least=3)
@@ -154,7 +154,7 @@ def subsample_plan(
     )
 
 
-def _hoeffding(queries: int, beta: Decimal) -> int:
-    """72 log(m/beta), rounded up."""
+def hoeffding_votes(queries: int, beta: Decimal) -> int:
+    """How many votes Hoeffding's inequality asks for: 72 log(m/beta), rounded up."""
     with localcontext(outward.context(beta)):
         return math.ceil(72 * outward.ln(queries / beta))

@@ -14,12 +14,12 @@ from fractions import Fraction
 from typing import assert_never
 
 from dpledger.accounting.arithmetic import scalars
-from dpledger.decimals import Number, read, text, whole
-from dpledger.errors import InfeasiblePlan, ParameterError
+from dpledger.decimals import Number, text, whole
+from dpledger.errors import InfeasiblePlan
 from dpledger.mechanisms.learning.theory.needed_units import SampleSize, natural_log, users_of_examples
 from dpledger.mechanisms.learning.theory.sizes import class_size
 from dpledger.mechanisms.noise import exponent_for
-from dpledger.mechanisms.plan import open_unit
+from dpledger.mechanisms.plan import above_0, open_unit
 from dpledger.relations import Relation
 
 __all__ = ["MOST_EXAMPLES", "clipped_pairwise_plan", "clipped_size", "moved_by_a_user"]
@@ -73,9 +73,7 @@ def clipped_pairwise_plan(
     """
     many, m, under = class_size(size), _examples(examples), Relation.read(relation)
     target, risk = open_unit(alpha, "alpha"), open_unit(beta, "beta")
-    loss = read(epsilon, field="epsilon")
-    if not loss > 0:
-        raise ParameterError("epsilon", epsilon, "a number above 0")
+    loss = above_0(epsilon, "epsilon")
     spread = math.sqrt(m)
     found = []
     for tenths in TENTHS:
@@ -92,9 +90,7 @@ def clipped_size(size: int, examples: int, clip: int, exponent: Number, alpha: N
 
     Claim: as `clipped_pairwise_plan`. InfeasiblePlan where clipping leaves nothing of what tells concepts apart."""
     many, m = class_size(size), _examples(examples)
-    target, risk, rate = open_unit(alpha, "alpha"), open_unit(beta, "beta"), read(exponent, field="exponent")
-    if not rate > 0:
-        raise ParameterError("exponent", exponent, "a number above 0")
+    target, risk, rate = open_unit(alpha, "alpha"), open_unit(beta, "beta"), above_0(exponent, "exponent")
     cut = min(whole(clip, field="clip", least=1), m)
     most = min(float(m * Fraction(target)), float(cut))
     found = [_argument(many, m, cut, most * step / STEPS, float(rate), float(risk)) for step in range(1, STEPS + 1)]

@@ -18,7 +18,7 @@ from dpledger.errors import InfeasiblePlan, ParameterError
 from dpledger.mechanisms.learning.theory.concepts import MOST_POINTS
 from dpledger.mechanisms.learning.theory.needed_units import SampleSize, ceiling, largest_of, users_of_examples
 from dpledger.mechanisms.learning.theory.users.gap import BinomialGap
-from dpledger.mechanisms.plan import open_unit
+from dpledger.mechanisms.plan import above_0, open_unit
 
 __all__ = ["LEAST_MASS", "mass_gap", "median_size", "shrinking"]
 
@@ -58,9 +58,7 @@ def median_size(points: int, exponent: Number, mass: Number, beta: Number, *, m:
     Claim: but for beta both sides have at most three quarters of `mass`, for all intervals at once: (2/(lambda D))
     ln(2(N+1)/beta) and (32 g/D^2) ln(2(N+1)^2/beta) users, D the gap and g the chance of the heavier side.
     Source: docs/proofs/learning_median.md, "Halving"; Li-Wang-Ye 2024, lemma 5.1."""
-    size, rate = whole(points, field="points", least=1, most=MOST_POINTS), read(exponent, field="exponent")
-    if not rate > 0:
-        raise ParameterError("exponent", exponent, "a number above 0")
+    size, rate = whole(points, field="points", least=1, most=MOST_POINTS), above_0(exponent, "exponent")
     risk, gap = open_unit(beta, "beta"), mass_gap(m, mass)
     apart, heavy = gap.lower, gap.chance(gap.high)[1]
     if not apart:

@@ -96,7 +96,7 @@ def proper_users_for(
     margin: Decimal,
 ) -> SampleSize:
     """As `proper_users`, for a resolution and a margin that are there: alpha is 2 resolution + margin."""
-    alpha = _excess(resolution, margin)
+    alpha = add(margin, multiply(resolution, 2))
     target = _target(concept_class, examples, alpha, beta, epsilon, share, monotone=monotone)
     return _fewest(feasible(_proper_at(target, resolution, margin)))
 
@@ -283,7 +283,3 @@ def _fewest(plans: Iterable[SampleSize]) -> SampleSize:
     if found is None:
         raise InfeasiblePlan("no resolution tells the errors apart")
     return found
-
-
-def _excess(resolution: Decimal, margin: Decimal) -> Decimal:
-    return add(margin, multiply(resolution, 2))
