@@ -311,13 +311,13 @@ def logaddexp(x: Floats, y: Floats) -> Array:
     return result
 
 
-def log_of_sum(logs: Floats, axis: int = 0) -> Array:
-    """log of the sum of e^x along an axis."""
+def log_of_sum(logs: Floats) -> Array:
+    """log of the sum of e^x along the first axis."""
     logs = np.asarray(logs, dtype=np.float64)
-    most = np.max(logs, axis=axis, keepdims=True)
+    most = np.max(logs, axis=0)
     with np.errstate(all="ignore"):
-        total = np.squeeze(most, axis) + log(exp(logs - np.where(np.isfinite(most), most, 0.0)).sum(axis=axis))
-    result: Array = np.where(np.isfinite(np.squeeze(most, axis)), total, np.squeeze(most, axis))
+        total = most + log(exp(logs - np.where(np.isfinite(most), most, 0.0)).sum(axis=0))
+    result: Array = np.where(np.isfinite(most), total, most)
     return result
 
 

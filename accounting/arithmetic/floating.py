@@ -30,6 +30,7 @@ __all__ = [
     "BoolArray",
     "ComplexArray",
     "Rounding",
+    "by_squaring",
     "down",
     "lowered",
     "quietly",
@@ -83,6 +84,19 @@ def up(value: float) -> float:
 def down(value: float) -> float:
     """The next float below `value`."""
     return math.nextafter(value, -math.inf)
+
+
+def by_squaring(base: T, count: int, product: Callable[[T, T], T]) -> T:
+    """base^count, count >= 1, of an associative product."""
+    result: T | None = None
+    while True:
+        if count & 1:
+            result = base if result is None else product(result, base)
+        count >>= 1
+        if not count:
+            assert result is not None
+            return result
+        base = product(base, base)
 
 
 def lowered(value: float, error: float) -> float:

@@ -24,6 +24,7 @@ __all__ = [
     "approximate_cost",
     "group_delta",
     "pure_cost",
+    "rdp_alone",
     "with_margin",
 ]
 
@@ -132,6 +133,11 @@ def pure_cost(epsilon: Decimal, orders: tuple[Decimal, ...]) -> Cost:
         mu_squared=mu_squared_of_pure(epsilon),
         rdp={order: rdp_of_pure(epsilon, order) for order in orders},
     )
+
+
+def rdp_alone(rdp: Mapping[Decimal, Decimal | None]) -> Cost:
+    """Of what no theorem prices but by its Renyi divergences."""
+    return Cost(pure=None, rho=None, mu_squared=None, rdp=rdp)
 
 
 def approximate_cost(epsilon: Decimal, delta: Decimal, orders: tuple[Decimal, ...]) -> Cost:

@@ -143,7 +143,7 @@ def lower_steps(law: Profiled, mesh: Mesh, low: float, high: float) -> LatticeMe
     negative = np.flatnonzero(right < 0)
     last = (int(negative[0]) if negative.size else right.size) - 1
     if last < 0:
-        return LatticeMeasure(mesh, start, np.zeros(1), 0.0)
+        return _at_one_point(law, mesh, low)
     allowed = np.append(np.minimum(right[:last], left[:last]), 0.0)
     widths = ratios[:last] * scalars.expm1(mesh.spacing)
     whole = float(heights[0])
@@ -153,6 +153,16 @@ def lower_steps(law: Profiled, mesh: Mesh, low: float, high: float) -> LatticeMe
     over = max(float(over), float(found[0] + ratios[0] * np.sum(weights)) / max(whole, 1e-300))
     masses = weights * ratios[: last + 1] / (over * (1 + _rounding(cells)))
     return LatticeMeasure(mesh, start, masses, 0.0)
+
+
+def _at_one_point(law: Profiled, mesh: Mesh, low: float) -> LatticeMeasure:
+    """All that is above `low`, as one loss: of a law so narrow that no line of a cell is positive at its right end.
+
+    The line of all of it is below the profile, and so is what is left of it where it is positive."""
+    (height,), (fall,) = (ends.tolist() for ends in law.lines(np.array([low])))
+    loss = scalars.log(height / fall) if height > 0 else 0.0
+    start = mesh.units_down(loss - 8 * UNIT * (1 + abs(loss)))
+    return LatticeMeasure(mesh, start, np.array([height]), 0.0)
 
 
 def _ends(heights: Array, falls: Array, ratios: Array) -> tuple[Array, Array]:

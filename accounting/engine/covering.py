@@ -136,7 +136,7 @@ def cover(method: Method, composed: Composed, asked: AskedEpsilons) -> None:
         runs += [run[middle + 1 :], run[:middle]]
 
 
-def alone(method: Method, composed: Composed, epsilon: float, about: float = 1.0, enough: float = WIDE) -> Interval:
+def alone(method: Method, composed: Composed, epsilon: float, about: float = 1.0) -> Interval:
     """What a method says of d(epsilon) alone, until that is narrow; d is known to be at most `about`.
 
     Claim: lower <= d(epsilon) <= upper, d the profile of the finite loss. Source: that of the method.
@@ -145,7 +145,7 @@ def alone(method: Method, composed: Composed, epsilon: float, about: float = 1.0
     with contextlib.suppress(WorkLimit):
         for answer in method(composed, epsilon, about) if found.upper else ():
             found = found.meet(at_one(answer, epsilon))
-            if found.relative_width() <= enough or found.upper <= LEAST_DELTA:
+            if found.relative_width() <= WIDE or found.upper <= LEAST_DELTA:
                 break
     return found
 

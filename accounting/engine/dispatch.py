@@ -122,6 +122,8 @@ def _composed_epsilon(composed: Composed, down: float, up: float, floor: float) 
     """The hand-over proper: one method after the other until the interval is narrow, or not above `floor`. Each
     interval holds epsilon."""
     found = Interval(0.0, composed.largest)
+    if composed.largest <= floor:  # infinite, it may be
+        return found
     if floor > 0 and is_at_most(composed, logs_of(down, down)[0], floor):
         return found.meet(Interval(0.0, floor))
     room = SMALL if few(composed) else 0.0

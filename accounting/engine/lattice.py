@@ -178,21 +178,19 @@ def _plan_at(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ComposedLattice:
-    """One composition above and one below the profile; none below where a loss has no mass on it."""
+    """One composition above and one below the profile."""
 
     above: Convolved
-    below: Convolved | None
+    below: Convolved
 
     def deltas(self, epsilons: Array) -> tuple[Array, Array]:
         """Claim: lower[i] <= d(epsilons[i]) <= upper[i]. Source: docs/proofs/lattice.md, section 6."""
-        lower = np.zeros(epsilons.shape) if self.below is None else _deltas_below(self.below, epsilons)
-        return lower, _deltas_above(self.above, epsilons)
+        return _deltas_below(self.below, epsilons), _deltas_above(self.above, epsilons)
 
 
 def _lattice(plan: LatticePlan, parts: list[Part]) -> ComposedLattice:
     above, below = _steps(plan, parts, upper_steps), _steps(plan, parts, lower_steps)
-    massive = all(steps.masses.any() for steps, _ in below)
-    return ComposedLattice(_composed(above, plan), _composed_below(below, plan) if massive else None)
+    return ComposedLattice(_composed(above, plan), _composed_below(below, plan))
 
 
 # ---- one lattice -----------------------------------------------------------------------------------------------------
@@ -212,10 +210,8 @@ def _bounds(
     upper = min(found.upper, _epsilon_above(_composed(above, plan), down, plan.epsilon, found))
     if upper <= 0:
         return Interval(0.0, 0.0)
-    below = _steps(plan, parts, lower_steps)
-    if not all(steps.masses.any() for steps, _ in below):
-        return Interval(0.0, upper)
-    return Interval(_epsilon_below(_composed_below(below, plan), up, min(upper, plan.epsilon + plan.window)), upper)
+    below = _composed_below(_steps(plan, parts, lower_steps), plan)
+    return Interval(_epsilon_below(below, up, min(upper, plan.epsilon + plan.window)), upper)
 
 
 def _composed(parts: list[Counted], plan: LatticePlan, aliases: ChernoffBounds | None = None) -> Convolved:

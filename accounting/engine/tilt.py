@@ -52,13 +52,13 @@ class Saddle:
 
 
 @functools.lru_cache(maxsize=16)
-def saddle_for_delta(composed: Composed, log_delta: float, width: float, most: float = math.inf) -> Saddle:
-    """The c, up to `most`, that gives the least Chernoff bound of epsilon at log_delta; `width`: the relative width
+def saddle_for_delta(composed: Composed, log_delta: float, width: float) -> Saddle:
+    """The c that gives the least Chernoff bound of epsilon at log_delta; `width`: the relative width
     aimed at. It is where h(c) = c K' - K + log(1 + c), which rises, reaches -log_delta."""
-    best = min(composed.largest, math.inf)
+    best = composed.largest
     low, high = 0.0, math.inf
     bend, reach = min(loss.bend for loss, _ in composed.parts), _FIRST_STEP
-    c = min(most, bend, _tilt_of_small_losses(composed, -log_delta))
+    c = min(bend, _tilt_of_small_losses(composed, -log_delta))
     for _ in range(_ITERATIONS):
         at = composed.moments(c)
         chernoff = (at.value + _log_kappa(c) - log_delta) / c
@@ -66,12 +66,12 @@ def saddle_for_delta(composed: Composed, log_delta: float, width: float, most: f
         cap = 5 / (width * best) if composed.largest < math.inf and width * best > 0 else math.inf
         height = c * at.mean - at.value + scalars.log1p(c)
         low, high = (c, high) if height < -log_delta else (low, c)
-        if c >= min(cap, most) and height < -log_delta:
-            following = min(most, max(cap, low / 4))
+        if c >= cap and height < -log_delta:
+            following = max(cap, low / 4)
             at = composed.moments(following)
             return Saddle(following, (at.value + _log_kappa(following) - log_delta) / following, log_delta)
         slope = c * (c * at.variance + 1 / (1 + c))
-        following = min(most, _risen(c, height, slope, -log_delta, reach))
+        following = _risen(c, height, slope, -log_delta, reach)
         if c < bend < following:
             following = bend
         if low < following < high:

@@ -281,9 +281,9 @@ def exact_pair(
     failure: Callable[[L, Direction], Fraction],
     mirrors: Callable[[L], Mirror],
     bracket: Callable[[L, Relation], PairBracket | None],
-    alone: Callable[[L, Relation, Direction], Loss | None] | None,
+    alone: Callable[[L, Relation, Direction], Loss | LossBracket | None] | None,
 ) -> PairFacts[L]:
-    """The pair of one mechanism, known exactly, that is no Gaussian noise."""
+    """The pair of one mechanism, known as closely as it is asked for, that is no Gaussian noise."""
     return PairFacts(
         failure=failure,
         mirrors=mirrors,

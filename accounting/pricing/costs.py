@@ -23,7 +23,7 @@ from typing import assert_never
 from dpledger.accounting import filters
 from dpledger.accounting.arithmetic import prices
 from dpledger.accounting.arithmetic.floating import require_ieee
-from dpledger.accounting.arithmetic.prices import FREE, Cost, approximate_cost
+from dpledger.accounting.arithmetic.prices import FREE, Cost, approximate_cost, rdp_alone
 from dpledger.accounting.chains import settles_by_levels
 from dpledger.accounting.composition import (
     Chain,
@@ -247,7 +247,7 @@ def _on_batch(part: Composition, how: Draw, price: Cost, relation: Relation, ord
 def _amplified(whole: Cost, rate: Decimal, orders: Orders) -> Cost:
     """The amplified (epsilon, delta); without delta the other currencies at their whole price, where that is less."""
     if whole.pure is None:
-        return whole if not whole.delta else Cost(pure=None, rho=None, mu_squared=None, rdp=dict.fromkeys(orders))
+        return whole if not whole.delta else rdp_alone(dict.fromkeys(orders))
     delta = min(whole.delta, round_up(multiply(whole.delta, rate)))
     amplified = approximate_cost(prices.amplified_epsilon(whole.pure, rate), delta, orders)
     return amplified if whole.delta else amplified.or_better(whole)

@@ -26,7 +26,7 @@ from fractions import Fraction
 from typing import assert_never
 
 from dpledger.accounting.arithmetic import outward
-from dpledger.accounting.arithmetic.prices import Cost, pure_cost
+from dpledger.accounting.arithmetic.prices import Cost, pure_cost, rdp_alone
 from dpledger.accounting.guarantees import RDP, PureDP
 from dpledger.accounting.trials import NegativeBinomialTrials, PoissonTrials, Trials
 from dpledger.decimals import ZERO, add, in_own_context, multiply, round_up
@@ -57,7 +57,7 @@ def selected_cost(repeats: Trials, whole: Cost, orders: tuple[Decimal, ...]) -> 
         raise CannotCertify("a selection among outputs of a mechanism that has a delta has no certified bound")
     known = {order: price for order, price in sorted(whole.rdp.items()) if price is not None}
     renyi = _rising(_divergences(repeats, known, whole.pure))
-    by_order = Cost(pure=None, rho=None, mu_squared=None, rdp={order: renyi.get(order) for order in orders})
+    by_order = rdp_alone({order: renyi.get(order) for order in orders})
     return by_order if whole.pure is None else by_order.or_better(pure_cost(_pure(repeats, whole.pure), orders))
 
 

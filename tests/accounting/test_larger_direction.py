@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpledger.accounting.composition import GaussianLaw, PoissonSampled, Repeated, Sequence
+from dpledger.accounting.composition import GaussianLaw, LaplaceLaw, PoissonSampled, Repeated, Sequence
 from dpledger.accounting.engine import dispatch, methods
 from dpledger.accounting.engine.composed import Composed
 from dpledger.accounting.engine.solve import finite_epsilon, is_at_most
@@ -18,7 +18,7 @@ from dpledger.accounting.families.gaussian.sampled import SampledGaussianLoss
 from dpledger.accounting.families.laplace.loss import LaplaceLoss
 from dpledger.accounting.guarantees import ApproxDP
 from dpledger.accounting.laws.law import Direction, Loss
-from dpledger.accounting.profile import compose
+from dpledger.accounting.profile import Bounds, compose
 from engine_oracles import mp, real, sampled_gaussian_delta
 from seed_batches import over_seeds
 
@@ -74,6 +74,13 @@ def test_delta_of_both_directions_is_the_larger_one(epsilon: str, delta: str) ->
     assert max(at.lower for at in alone) <= both.upper
     assert both.lower <= max(at.upper for at in alone)
     assert both.upper - both.lower <= 1e-2 * both.upper
+
+
+def test_beside_a_direction_of_infinite_loss_the_other_is_not_evaluated() -> None:
+    """It cannot be larger; a contour at an epsilon of infinity would multiply 0 by it, which numpy warns of."""
+    what = PoissonSampled(ApproxDP("0.01", "0.009"), rate="0.999999"), LaplaceLaw("1e-30")
+    for delta in ("1e-50", "1e-12", "0.5e-2"):
+        assert compose(*what).epsilon(delta) == Bounds(math.inf, math.inf)
 
 
 def test_a_delta_that_is_below_a_floor_is_said_to_be_at_most_that() -> None:

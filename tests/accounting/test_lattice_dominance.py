@@ -58,6 +58,22 @@ def test_dominance(seed: int) -> None:
     assert not crossings(lower_steps(law, mesh, low, high), exact, -1, rng)
 
 
+def test_a_law_too_narrow_for_the_lattice_is_one_loss_below_it() -> None:
+    """It keeps nearly all its mass: without one, a composition with wide laws would have no lower bound at all."""
+    alone = 0
+    for seed in range(80):
+        law, exact, _, low, high = drawn(seed)
+        rng = np.random.default_rng(seed)
+        spacing = min(60.0, (high - low) * 10 ** rng.uniform(0.5, 4))
+        steps = lower_steps(law, Mesh.near(spacing), low, low + (high - low) / 1e3)
+        assert not crossings(steps, exact, -1, rng)
+        if steps.masses.size == 1:
+            alone += 1
+            there, far = mp.mpf(float(law.lines(np.array([low]))[0][0])), mp.mpf(-60)
+            assert profile_of_steps(steps, far) >= there * (1 - mp.mpf(10) ** -15)
+    assert alone >= 20
+
+
 def test_the_convex_polygon_in_one_pass_is_as_sound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connect_the_dots, "_ROUNDS", 0)
     for seed in range(40):

@@ -182,6 +182,24 @@ def test_close_to_the_largest_loss() -> None:
     assert at.upper - at.lower <= 1e-3 * at.upper
 
 
+@over_seeds(20, 200)
+def test_a_loss_too_small_for_the_lattice_takes_nothing_from_the_bounds(seed: int) -> None:
+    """Beside Gaussians that need only a coarse one. A Laplace loss is at most e0, so epsilon grows by no more."""
+    rng = np.random.default_rng(seed)
+    e0, mu, runs = 10 ** rng.uniform(-12, -5), rng.uniform(0.5, 2), int(rng.integers(1, 4))
+    whole, delta = mp.sqrt(mp.mpf(mu * mu) * runs), 10 ** rng.uniform(-9, -2)
+    composed = Composed(((LaplaceLoss(e0), 1), (GaussianLoss(mu * mu), runs)))
+    at = lattice_epsilon(composed, delta, delta)
+    assert at.upper - at.lower <= 2e-3 * at.upper
+    assert gaussian_delta(whole, mp.mpf(at.upper)) <= delta
+    assert gaussian_delta(whole, mp.mpf(at.lower) - mp.mpf(e0)) >= delta
+    epsilon = rng.uniform(0.1, 3)
+    found = alone(lattices, composed, epsilon)
+    assert found.upper - found.lower <= 2e-3 * found.upper
+    assert found.upper >= gaussian_delta(whole, mp.mpf(epsilon))
+    assert found.lower <= gaussian_delta(whole, mp.mpf(epsilon) - mp.mpf(e0))
+
+
 # ---- each term is needed --------------------------------------------------------------------------------------------
 
 

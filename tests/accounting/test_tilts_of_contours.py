@@ -85,7 +85,6 @@ def test_the_tilt_for_a_delta_gives_nearly_the_least_epsilon(name: str, log_delt
     assert best - room <= at <= best + room
     assert abs(saddle.epsilon - at) <= room
     assert saddle.log_delta == log_delta
-    assert saddle_for_delta(composed, log_delta, 1e-3, saddle.c / 2).c <= saddle.c / 2
 
 
 @pytest.mark.parametrize("name", [name for name in LISTS if name != "rarely sampled"])

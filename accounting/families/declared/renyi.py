@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any, TypeVar
 
-from dpledger.accounting.arithmetic.prices import Cost
+from dpledger.accounting.arithmetic.prices import Cost, rdp_alone
 from dpledger.accounting.families.declared.leaf import OffsetZCDP
 from dpledger.accounting.families.leaf_rules import (
     BY_ITS_LOSSES,
@@ -28,7 +30,8 @@ from dpledger.accounting.families.leaf_rules import (
     states_no_orders,
 )
 from dpledger.accounting.guarantees import RDP, ZCDP
-from dpledger.accounting.laws.renyi_curves import ConcentratedCurve, ListedCurve
+from dpledger.accounting.laws.law import Direction
+from dpledger.accounting.laws.renyi_curves import ConcentratedCurve, ListedCurve, RenyiCurve
 from dpledger.decimals import ZERO, add, multiply, round_up
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
@@ -37,8 +40,7 @@ __all__ = ["OFFSET_ZCDP", "RDP_RULES", "ZCDP_RULES", "zcdp_cost"]
 
 MOST_SUMMED = 1000  # terms of a harmonic sum; above, each counts as 1
 _REASON = "zcdp and rdp bound the loss from above only: the lower bound leaves them out"
-_NO_BATCH = "{} on a secret batch has no certified bound: state what noise it adds"
-_NO_SHUFFLE = "shuffled is certified for pure local randomisers, not for {}"
+L = TypeVar("L", ZCDP, RDP, OffsetZCDP)
 
 
 def zcdp_cost(rho: Decimal, orders: Orders, *, delta: Decimal = ZERO) -> Cost:
@@ -85,8 +87,7 @@ def interpolated_rdp(orders: tuple[Decimal, ...], epsilons: tuple[Decimal, ...],
 
 
 def _rdp_cost(leaf: RDP, _relation: Relation, orders: Orders) -> Cost:
-    rdp = {order: interpolated_rdp(leaf.orders, leaf.epsilons, order) for order in orders}
-    return Cost(pure=None, rho=None, mu_squared=None, rdp=rdp)
+    return rdp_alone({order: interpolated_rdp(leaf.orders, leaf.epsilons, order) for order in orders})
 
 
 def _offset_cost(leaf: OffsetZCDP, _relation: Relation, orders: Orders) -> Cost:
@@ -104,110 +105,83 @@ def _offset_grouped(leaf: OffsetZCDP, k: int, _relation: Relation) -> OffsetZCDP
     return OffsetZCDP(multiply(leaf.rho, k * k), round_up(multiply(leaf.xi, round_up(k * harmonic))))
 
 
-ZCDP_RULES = LeafRules(
-    kind=ZCDP,
-    attested=True,
-    price=PriceFacts(
-        cap=lambda leaf, _, orders: zcdp_cost(leaf.rho, orders, delta=leaf.delta),
-        exclusive=lambda leaf: leaf.delta > 0,  # approximate zCDP is composed concurrently by no theorem
-        stated_orders=states_no_orders,
-        noise_fields=NO_FIELDS,
-        loss_fields=frozenset({"rho"}),
-        in_floats=False,
-    ),
-    pair=PairFacts(
-        failure=lambda leaf, _: Fraction(leaf.delta),
-        mirrors=mirrors_itself,
-        bracket=no_theorem(_NO_BATCH.format("zcdp")),
-        alone=no_theorem("zcdp has no dominating pair"),
-        squares=NO_SQUARES,
-        renyi=_zcdp_curve,
-        envelope=ONE_MECHANISM,
-        reason=_REASON,
-    ),
-    group=GroupFacts(
-        grouped=_grouped,
-        relative=False,
-        copies=NO_ALLOWANCE,
-    ),
-    batch=BatchFacts(
-        sampled=no_theorem(_NO_BATCH.format("zcdp")),
-        shuffled=no_theorem(_NO_SHUFFLE.format("zcdp")),
-        quick=False,
-        null_is_absence=False,
-        divergences=BY_ITS_LOSSES,
-    ),
-    outcome=NO_OUTCOME,
-)
+def _promise(
+    kind: type[L],
+    name: str,
+    *,
+    cap: Callable[[L, Relation, Orders], Cost],
+    exclusive: Callable[[L], bool],
+    stated_orders: Callable[[L], Orders],
+    loss_fields: frozenset[str],
+    failure: Callable[[L, Direction], Fraction],
+    curve: Callable[[L], RenyiCurve | None],
+    grouped: Callable[[L, int, Relation], Any],
+) -> LeafRules[L]:
+    """The rules of a promise without a pair: no draw is known to amplify it."""
+    no_batch = no_theorem(f"{name} on a secret batch has no certified bound: state what noise it adds")
+    return LeafRules(
+        kind=kind,
+        attested=True,
+        price=PriceFacts(
+            cap=cap,
+            exclusive=exclusive,
+            stated_orders=stated_orders,
+            noise_fields=NO_FIELDS,
+            loss_fields=loss_fields,
+            in_floats=False,
+        ),
+        pair=PairFacts(
+            failure=failure,
+            mirrors=mirrors_itself,
+            bracket=no_batch,
+            alone=no_theorem(f"{name} has no dominating pair"),
+            squares=NO_SQUARES,
+            renyi=curve,
+            envelope=ONE_MECHANISM,
+            reason=_REASON,
+        ),
+        group=GroupFacts(grouped=grouped, relative=False, copies=NO_ALLOWANCE),
+        batch=BatchFacts(
+            sampled=no_batch,
+            shuffled=no_theorem(f"shuffled is certified for pure local randomisers, not for {name}"),
+            quick=False,
+            null_is_absence=False,
+            divergences=BY_ITS_LOSSES,
+        ),
+        outcome=NO_OUTCOME,
+    )
 
-RDP_RULES = LeafRules(
-    kind=RDP,
-    attested=True,
-    price=PriceFacts(
-        cap=_rdp_cost,
-        exclusive=may_overlap,
-        stated_orders=lambda leaf: leaf.orders,
-        noise_fields=NO_FIELDS,
-        loss_fields=NO_FIELDS,
-        in_floats=False,
-    ),
-    pair=PairFacts(
-        failure=never_fails,
-        mirrors=mirrors_itself,
-        bracket=no_theorem(_NO_BATCH.format("rdp")),
-        alone=no_theorem("rdp has no dominating pair"),
-        squares=NO_SQUARES,
-        renyi=_rdp_curve,
-        envelope=ONE_MECHANISM,
-        reason=_REASON,
-    ),
-    group=GroupFacts(
-        grouped=no_group("rdp"),
-        relative=False,
-        copies=NO_ALLOWANCE,
-    ),
-    batch=BatchFacts(
-        sampled=no_theorem(_NO_BATCH.format("rdp")),
-        shuffled=no_theorem(_NO_SHUFFLE.format("rdp")),
-        quick=False,
-        null_is_absence=False,
-        divergences=BY_ITS_LOSSES,
-    ),
-    outcome=NO_OUTCOME,
-)
 
-OFFSET_ZCDP = LeafRules(
-    kind=OffsetZCDP,
-    attested=True,
-    price=PriceFacts(
-        cap=_offset_cost,
-        exclusive=may_overlap,
-        stated_orders=states_no_orders,
-        noise_fields=NO_FIELDS,
-        loss_fields=frozenset({"rho", "xi"}),
-        in_floats=False,
-    ),
-    pair=PairFacts(
-        failure=never_fails,
-        mirrors=mirrors_itself,
-        bracket=no_theorem(_NO_BATCH.format("offset_zcdp")),
-        alone=no_theorem("offset_zcdp has no dominating pair"),
-        squares=NO_SQUARES,
-        renyi=lambda leaf: ConcentratedCurve(leaf.rho, ZERO, leaf.xi),
-        envelope=ONE_MECHANISM,
-        reason=_REASON,
-    ),
-    group=GroupFacts(
-        grouped=_offset_grouped,
-        relative=False,
-        copies=NO_ALLOWANCE,
-    ),
-    batch=BatchFacts(
-        sampled=no_theorem(_NO_BATCH.format("offset_zcdp")),
-        shuffled=no_theorem(_NO_SHUFFLE.format("offset_zcdp")),
-        quick=False,
-        null_is_absence=False,
-        divergences=BY_ITS_LOSSES,
-    ),
-    outcome=NO_OUTCOME,
+ZCDP_RULES = _promise(
+    ZCDP,
+    "zcdp",
+    cap=lambda leaf, _, orders: zcdp_cost(leaf.rho, orders, delta=leaf.delta),
+    exclusive=lambda leaf: leaf.delta > 0,  # approximate zCDP is composed concurrently by no theorem
+    stated_orders=states_no_orders,
+    loss_fields=frozenset({"rho"}),
+    failure=lambda leaf, _: Fraction(leaf.delta),
+    curve=_zcdp_curve,
+    grouped=_grouped,
+)
+RDP_RULES = _promise(
+    RDP,
+    "rdp",
+    cap=_rdp_cost,
+    exclusive=may_overlap,
+    stated_orders=lambda leaf: leaf.orders,
+    loss_fields=NO_FIELDS,
+    failure=never_fails,
+    curve=_rdp_curve,
+    grouped=no_group("rdp"),
+)
+OFFSET_ZCDP = _promise(
+    OffsetZCDP,
+    "offset_zcdp",
+    cap=_offset_cost,
+    exclusive=may_overlap,
+    stated_orders=states_no_orders,
+    loss_fields=frozenset({"rho", "xi"}),
+    failure=never_fails,
+    curve=lambda leaf: ConcentratedCurve(leaf.rho, ZERO, leaf.xi),
+    grouped=_offset_grouped,
 )

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpledger.accounting.arithmetic import elementary, scalars
-from dpledger.accounting.arithmetic.floating import UNIT, Array
+from dpledger.accounting.arithmetic.floating import UNIT, Array, by_squaring
 from dpledger.accounting.families.gaussian.loss import GaussianLoss
 from dpledger.accounting.laws.fourier import nodes_of_sums
 from dpledger.accounting.laws.law import Cumulants, ListedLosses, Loss, Nodes, excess, prices
@@ -153,7 +153,8 @@ class DiscreteGaussianLoss(Loss):
         size = count * (losses.size - 1) + 1
         if size > MOST_SUMS:
             return None
-        masses = _power_of_masses(elementary.exp(log_masses), count)
+        # each mass within a relative error of at most 2 `count` UNIT times the last size, where nothing underflows
+        masses = by_squaring(elementary.exp(log_masses), count, elementary.convolved)
         sums = np.arange(size, dtype=np.float64) - size // 2
         scale = scalars.square(self.shift / self.sigma) / 2
         totals = scale * (count - 2 * sums / self.shift)
@@ -228,16 +229,3 @@ class TiltedDiscreteGaussian:
         points = losses - self.cumulants.mean
         displaced = 8 * UNIT * float(elementary.product(weights, np.abs(losses) + abs(self.cumulants.mean)))
         return nodes_of_sums(weights, points, step, t.size, 2 * float(window.relative[0]) + t * displaced)
-
-
-def _power_of_masses(masses: Array, count: int) -> Array:
-    """The masses of the sum of `count` independent draws: relative errors of at most 2 `count` times the last size,
-    in UNIT, where nothing underflows."""
-    result: Array | None = None
-    while True:
-        if count & 1:
-            result = masses if result is None else elementary.convolved(result, masses)
-        count >>= 1
-        if not count:
-            return masses if result is None else result
-        masses = elementary.convolved(masses, masses)

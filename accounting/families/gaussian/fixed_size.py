@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import TypeVar
 
 from dpledger.accounting.arithmetic.floating import UNIT
@@ -35,9 +36,14 @@ from dpledger.accounting.laws.finite import FinitePair
 from dpledger.accounting.laws.law import Direction
 from dpledger.relations import Relation
 
-__all__ = ["rules_of_fixed_size", "told"]
+__all__ = ["mu_squared_of", "rules_of_fixed_size", "told"]
 
 Law = TypeVar("Law", TruncatedSampledGaussianLaw, GaussianWithReplacementLaw)
+
+
+def mu_squared_of(leaf: TruncatedSampledGaussianLaw | GaussianWithReplacementLaw, shift: int) -> float:
+    """mu^2 where the mean moves by so many contributions."""
+    return float((shift / Fraction(leaf.noise_multiplier)) ** 2)
 
 
 def told(cases: list[tuple[float, FinitePair]]) -> FinitePair:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 import numpy as np
 
 from dpledger.accounting.arithmetic import scalars
-from dpledger.accounting.arithmetic.prices import Cost
+from dpledger.accounting.arithmetic.prices import Cost, rdp_alone
 from dpledger.accounting.families.gaussian.leaf import MOST_SHIFTS, MixtureOfGaussiansLaw
 from dpledger.accounting.families.gaussian.mixture_curve import Mixture
 from dpledger.accounting.families.gaussian.mixture_loss import MixtureLoss
@@ -23,13 +24,9 @@ from dpledger.accounting.families.gaussian.opposed import opposed_bracket
 from dpledger.accounting.families.gaussian.opposed_price import opposed_divergences
 from dpledger.accounting.families.gaussian.price import gaussian_cost
 from dpledger.accounting.families.leaf_rules import (
-    EXACT,
-    HAS_A_PAIR,
     NO_ALLOWANCE,
     NO_FIELDS,
     NO_OUTCOME,
-    NO_SQUARES,
-    ONE_MECHANISM,
     BatchFacts,
     Divergences,
     GroupFacts,
@@ -95,6 +92,7 @@ class OpposedMixture:
 
 
 AnyMixture: TypeAlias = MixtureOfGaussiansLaw | JointMixture
+L = TypeVar("L")
 
 
 def exchanged_in_samples(mu_squared: Fraction, rate: Fraction, k: int) -> OpposedMixture:
@@ -207,7 +205,7 @@ def _cost(leaf: AnyMixture, _relation: Relation, orders: Orders) -> Cost:
     exact = _exactly(leaf)
     largest = gaussian_cost(round_up(exact.mu_squared, digits=40), orders)
     found = dict(zip(orders, _divergences(exact, orders), strict=True))
-    return largest.or_better(Cost(pure=None, rho=None, mu_squared=None, rdp=found))
+    return largest.or_better(rdp_alone(found))
 
 
 def _on_batch(leaf: AnyMixture, how: Draw, _relation: Relation, orders: Orders) -> Divergences:
@@ -220,27 +218,40 @@ def _opposed_cost(leaf: OpposedMixture, _relation: Relation, orders: Orders) -> 
     """Its Renyi divergences; all else at the price of the largest shift and its opposite, which costs no less."""
     largest = gaussian_cost(round_up(4 * leaf.side.mu_squared, digits=40), orders)
     found = dict(zip(orders, opposed_prices(leaf, orders), strict=True))
-    return largest.or_better(Cost(pure=None, rho=None, mu_squared=None, rdp=found))
+    return largest.or_better(rdp_alone(found))
 
 
-PRICE: Final[PriceFacts[AnyMixture]] = PriceFacts(
-    cap=_cost,
-    exclusive=may_overlap,
-    stated_orders=states_no_orders,
-    noise_fields=frozenset({"sigma"}),
-    loss_fields=NO_FIELDS,
-    in_floats=True,
-)
+def _rules(
+    kind: type[L],
+    *,
+    cap: Callable[[L, Relation, Orders], Cost],
+    noise_fields: frozenset[str],
+    pair: PairFacts[L],
+    batch: BatchFacts[L],
+) -> LeafRules[L]:
+    return LeafRules(
+        kind=kind,
+        attested=False,
+        price=PriceFacts(
+            cap=cap,
+            exclusive=may_overlap,
+            stated_orders=states_no_orders,
+            noise_fields=noise_fields,
+            loss_fields=NO_FIELDS,
+            in_floats=True,
+        ),
+        pair=pair,
+        group=GroupFacts(grouped=no_group("mixture_of_gaussians"), relative=False, copies=NO_ALLOWANCE),
+        batch=batch,
+        outcome=NO_OUTCOME,
+    )
+
+
 PAIR: Final[PairFacts[AnyMixture]] = exact_pair(
     failure=never_fails,
     mirrors=_mirrors,
     bracket=no_theorem(_SAMPLES),
     alone=_alone,
-)
-GROUP: Final[GroupFacts[AnyMixture]] = GroupFacts(
-    grouped=no_group("mixture_of_gaussians"),
-    relative=False,
-    copies=NO_ALLOWANCE,
 )
 BATCH: Final[BatchFacts[AnyMixture]] = BatchFacts(
     sampled=_sampled,
@@ -249,50 +260,21 @@ BATCH: Final[BatchFacts[AnyMixture]] = BatchFacts(
     null_is_absence=False,
     divergences=_on_batch,
 )
+NOISE_FIELDS: Final = frozenset({"sigma"})
 
-MIXTURE_OF_GAUSSIANS: Final = LeafRules(
-    kind=MixtureOfGaussiansLaw,
-    attested=False,
-    price=PRICE,
-    pair=PAIR,
-    group=GROUP,
-    batch=BATCH,
-    outcome=NO_OUTCOME,
+MIXTURE_OF_GAUSSIANS: Final = _rules(
+    MixtureOfGaussiansLaw, cap=_cost, noise_fields=NOISE_FIELDS, pair=PAIR, batch=BATCH
 )
-JOINT_MIXTURE: Final = LeafRules(
-    kind=JointMixture,
-    attested=False,
-    price=PRICE,
-    pair=PAIR,
-    group=GROUP,
-    batch=BATCH,
-    outcome=NO_OUTCOME,
-)
-OPPOSED_MIXTURE: Final[LeafRules[OpposedMixture]] = LeafRules(
-    kind=OpposedMixture,
-    attested=False,
-    price=PriceFacts(
-        cap=_opposed_cost,
-        exclusive=may_overlap,
-        stated_orders=states_no_orders,
-        noise_fields=NO_FIELDS,
-        loss_fields=NO_FIELDS,
-        in_floats=True,
-    ),
-    pair=PairFacts(
+JOINT_MIXTURE: Final = _rules(JointMixture, cap=_cost, noise_fields=NOISE_FIELDS, pair=PAIR, batch=BATCH)
+OPPOSED_MIXTURE: Final[LeafRules[OpposedMixture]] = _rules(
+    OpposedMixture,
+    cap=_opposed_cost,
+    noise_fields=NO_FIELDS,
+    pair=exact_pair(
         failure=never_fails,
         mirrors=mirrors_itself,
         bracket=no_theorem(_EXCHANGED),
         alone=_opposed,
-        squares=NO_SQUARES,
-        renyi=HAS_A_PAIR,
-        envelope=ONE_MECHANISM,
-        reason=EXACT,
-    ),
-    group=GroupFacts(
-        grouped=no_group("mixture_of_gaussians"),
-        relative=False,
-        copies=NO_ALLOWANCE,
     ),
     batch=BatchFacts(
         sampled=no_theorem(_EXCHANGED),
@@ -301,5 +283,4 @@ OPPOSED_MIXTURE: Final[LeafRules[OpposedMixture]] = LeafRules(
         null_is_absence=False,
         divergences=no_theorem(_EXCHANGED),
     ),
-    outcome=NO_OUTCOME,
 )

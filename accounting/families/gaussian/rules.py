@@ -176,9 +176,6 @@ def _gdp_copies(law: GDP, leaf: GDP) -> int:
     return math.ceil((Fraction(leaf.mu) / Fraction(law.mu)) ** 2)
 
 
-_NO_SHUFFLE = "shuffled is certified for pure local randomisers, not for {}"
-
-
 # ---- the Renyi divergence of a secret batch -------------------------------------------------------------------------
 
 
@@ -251,90 +248,93 @@ def divergence_of_both(both: tuple[float, float], order: Decimal) -> float:
     return scalars.log1p(math.fsum(map(scalars.expm1, exponents)) * (1 + 1e-14)) / more * (1 + 1e-14)
 
 
-def _pair(ratio: Callable[[L, Relation], tuple[int, int]]) -> PairFacts[L]:
-    """Two normal laws of one spread, whose means are apart by the root of `ratio`."""
-    return PairFacts(
-        failure=never_fails,
-        mirrors=mirrors_itself,
-        bracket=_bracket,
-        alone=_alone,
-        squares=Squares(
-            ratio=ratio,
-            together=JointGaussian,
-            loss=GaussianLoss,
-            in_samples=in_samples,
-            exchanged=exchanged_in_samples,
+def _rules(
+    kind: type[L],
+    name: str,
+    *,
+    attested: bool,
+    cap: Callable[[L, Relation, Orders], Cost],
+    noise_fields: frozenset[str],
+    loss_fields: frozenset[str],
+    ratio: Callable[[L, Relation], tuple[int, int]],
+    relative: bool,
+    copies: Callable[[L, L], int] | None,
+    sampled: Callable[[L, float, Relation, Direction], Loss | None],
+    null_is_absence: bool,
+    divergences: Callable[[L, Draw, Relation, Orders], Divergences],
+) -> LeafRules[L]:
+    """The rules of two normal laws of one spread, whose means are apart by the root of `ratio`."""
+    return LeafRules(
+        kind=kind,
+        attested=attested,
+        price=overlapping(cap, noise_fields=noise_fields, loss_fields=loss_fields),
+        pair=PairFacts(
+            failure=never_fails,
+            mirrors=mirrors_itself,
+            bracket=_bracket,
+            alone=_alone,
+            squares=Squares(
+                ratio=ratio,
+                together=JointGaussian,
+                loss=GaussianLoss,
+                in_samples=in_samples,
+                exchanged=exchanged_in_samples,
+            ),
+            renyi=HAS_A_PAIR,
+            envelope=ONE_MECHANISM,
+            reason=EXACT,
         ),
-        renyi=HAS_A_PAIR,
-        envelope=ONE_MECHANISM,
-        reason=EXACT,
+        group=GroupFacts(grouped=_grouped, relative=relative, copies=copies),
+        batch=BatchFacts(
+            sampled=sampled,
+            shuffled=no_theorem(f"shuffled is certified for pure local randomisers, not for {name}"),
+            quick=True,
+            null_is_absence=null_is_absence,
+            divergences=divergences,
+        ),
+        outcome=NO_OUTCOME,
     )
 
 
-GAUSSIAN = LeafRules(
-    kind=GaussianLaw,
+GAUSSIAN = _rules(
+    GaussianLaw,
+    "gaussian",
     attested=False,
-    price=overlapping(_law_cost, noise_fields=frozenset({"noise_multiplier"}), loss_fields=NO_FIELDS),
-    pair=_pair(_law_ratio),
-    group=GroupFacts(
-        grouped=_grouped,
-        relative=True,
-        copies=_copies,
-    ),
-    batch=BatchFacts(
-        sampled=_sampled_law,
-        shuffled=no_theorem(_NO_SHUFFLE.format("gaussian")),
-        quick=True,
-        null_is_absence=True,
-        divergences=_law_on_batch,
-    ),
-    outcome=NO_OUTCOME,
+    cap=_law_cost,
+    noise_fields=frozenset({"noise_multiplier"}),
+    loss_fields=NO_FIELDS,
+    ratio=_law_ratio,
+    relative=True,
+    copies=_copies,
+    sampled=_sampled_law,
+    null_is_absence=True,
+    divergences=_law_on_batch,
 )
-
-GDP_RULES: Final[LeafRules[GDP]] = LeafRules(
-    kind=GDP,
+GDP_RULES: Final[LeafRules[GDP]] = _rules(
+    GDP,
+    "gdp",
     attested=True,
-    price=overlapping(
-        _gdp_cap,
-        noise_fields=NO_FIELDS,
-        loss_fields=frozenset({"mu"}),
-    ),
-    pair=_pair(_gdp_ratio),
-    group=GroupFacts(
-        grouped=_grouped,
-        relative=False,
-        copies=_gdp_copies,
-    ),
-    batch=BatchFacts(
-        sampled=_sampled,
-        shuffled=no_theorem(_NO_SHUFFLE.format("gdp")),
-        quick=True,
-        null_is_absence=False,
-        divergences=_gdp_on_batch,
-    ),
-    outcome=NO_OUTCOME,
+    cap=_gdp_cap,
+    noise_fields=NO_FIELDS,
+    loss_fields=frozenset({"mu"}),
+    ratio=_gdp_ratio,
+    relative=False,
+    copies=_gdp_copies,
+    sampled=_sampled,
+    null_is_absence=False,
+    divergences=_gdp_on_batch,
 )
-
-JOINT_GAUSSIAN: Final[LeafRules[JointGaussian]] = LeafRules(
-    kind=JointGaussian,
+JOINT_GAUSSIAN: Final[LeafRules[JointGaussian]] = _rules(
+    JointGaussian,
+    "several gaussians",
     attested=False,
-    price=overlapping(
-        _joint_cap,
-        noise_fields=NO_FIELDS,
-        loss_fields=NO_FIELDS,
-    ),
-    pair=_pair(_joint_ratio),
-    group=GroupFacts(
-        grouped=_grouped,
-        relative=False,
-        copies=NO_ALLOWANCE,
-    ),
-    batch=BatchFacts(
-        sampled=_sampled,
-        shuffled=no_theorem(_NO_SHUFFLE.format("several gaussians")),
-        quick=True,
-        null_is_absence=True,
-        divergences=_on_batch,
-    ),
-    outcome=NO_OUTCOME,
+    cap=_joint_cap,
+    noise_fields=NO_FIELDS,
+    loss_fields=NO_FIELDS,
+    ratio=_joint_ratio,
+    relative=False,
+    copies=NO_ALLOWANCE,
+    sampled=_sampled,
+    null_is_absence=True,
+    divergences=_on_batch,
 )

@@ -16,8 +16,8 @@ from typing import Final, Literal, assert_never
 
 from dpledger.accounting.arithmetic import scalars
 from dpledger.accounting.arithmetic.floating import UNIT
-from dpledger.accounting.arithmetic.prices import Cost
-from dpledger.accounting.families.gaussian.fixed_size import rules_of_fixed_size, told
+from dpledger.accounting.arithmetic.prices import Cost, rdp_alone
+from dpledger.accounting.families.gaussian.fixed_size import mu_squared_of, rules_of_fixed_size, told
 from dpledger.accounting.families.gaussian.leaf import TruncatedSampledGaussianLaw
 from dpledger.accounting.families.gaussian.mixtures import (
     OpposedMixture,
@@ -94,21 +94,17 @@ def _above(leaf: TruncatedSampledGaussianLaw, relation: Relation) -> FinitePair:
     return told([(case.probability, _pair(leaf, case)) for case in _cases(leaf, relation)])
 
 
-def _mu_squared(leaf: TruncatedSampledGaussianLaw, shift: int) -> float:
-    return float((shift / Fraction(leaf.noise_multiplier)) ** 2)
-
-
 def _pair(leaf: TruncatedSampledGaussianLaw, case: _Case) -> FinitePair:
     if case.of == "exchanged":
         return _exchanged(leaf, case.rate).above
-    whole = gaussian_bracket(_mu_squared(leaf, case.shift)).above
+    whole = gaussian_bracket(mu_squared_of(leaf, case.shift)).above
     pair = whole if case.rate >= 1 else whole.sampled(case.rate)
     return mirrored(pair) if case.of == "displaces" else pair
 
 
 def _exchanged(leaf: TruncatedSampledGaussianLaw, rate: float) -> PairBracket:
     if rate >= 1:
-        return gaussian_bracket(_mu_squared(leaf, 2))
+        return gaussian_bracket(mu_squared_of(leaf, 2))
     return opposed_pairs(_one_exchanged(leaf, rate))
 
 
@@ -122,7 +118,7 @@ def _below(leaf: TruncatedSampledGaussianLaw, relation: Relation) -> FinitePair:
     *_, kept = _shares(leaf)
     if shift_of(relation) == 2:
         return _exchanged(leaf, kept).below
-    whole = gaussian_bracket(_mu_squared(leaf, 1)).below
+    whole = gaussian_bracket(mu_squared_of(leaf, 1)).below
     return whole if kept >= 1 else whole.sampled(kept)
 
 
@@ -158,7 +154,7 @@ def _both_ways(leaf: TruncatedSampledGaussianLaw, case: _Case, order: Decimal) -
     if case.of == "exchanged" and case.rate < 1:
         (found,) = opposed_prices(_one_exchanged(leaf, case.rate), (order,))
         return (math.inf,) * 2 if found is None else (float_up(found),) * 2
-    ((adding, removing),) = sampled_divergences(Fraction(case.rate), _mu_squared(leaf, case.shift), (order,))
+    ((adding, removing),) = sampled_divergences(Fraction(case.rate), mu_squared_of(leaf, case.shift), (order,))
     return adding, removing
 
 
@@ -168,7 +164,7 @@ def _cost(leaf: TruncatedSampledGaussianLaw, relation: Relation, orders: Orders)
     largest = max((2 if case.of == "exchanged" else case.shift for case in cases), default=0)
     whole = gaussian_cost(gaussian_mu_squared(largest, leaf.noise_multiplier), orders)
     found = {order: written(_divergence(leaf, cases, order)) for order in orders}
-    return whole.or_better(Cost(pure=None, rho=None, mu_squared=None, rdp=found))
+    return whole.or_better(rdp_alone(found))
 
 
 TRUNCATED_SAMPLED_GAUSSIAN: Final[LeafRules[TruncatedSampledGaussianLaw]] = rules_of_fixed_size(

@@ -14,8 +14,8 @@ from typing import Final
 
 from dpledger.accounting.arithmetic import scalars
 from dpledger.accounting.arithmetic.floating import UNIT
-from dpledger.accounting.arithmetic.prices import Cost
-from dpledger.accounting.families.gaussian.fixed_size import rules_of_fixed_size, told
+from dpledger.accounting.arithmetic.prices import Cost, rdp_alone
+from dpledger.accounting.families.gaussian.fixed_size import mu_squared_of, rules_of_fixed_size, told
 from dpledger.accounting.families.gaussian.leaf import GaussianWithReplacementLaw
 from dpledger.accounting.families.gaussian.price import gaussian_cost, gaussian_mu_squared
 from dpledger.accounting.families.gaussian.rules import sampled_divergences
@@ -65,14 +65,10 @@ def _copies(leaf: GaussianWithReplacementLaw) -> tuple[list[float], float, float
 # ---- its pair -------------------------------------------------------------------------------------------------------
 
 
-def _mu_squared(leaf: GaussianWithReplacementLaw, shift: int) -> float:
-    return float((shift / Fraction(leaf.noise_multiplier)) ** 2)
-
-
 @functools.lru_cache(maxsize=32)
 def _above(leaf: GaussianWithReplacementLaw) -> FinitePair:
     copies, more, any_ = _copies(leaf)
-    cases = [(chance / any_, gaussian_bracket(_mu_squared(leaf, 2 * k)).above) for k, chance in enumerate(copies, 1)]
+    cases = [(chance / any_, gaussian_bracket(mu_squared_of(leaf, 2 * k)).above) for k, chance in enumerate(copies, 1)]
     lost = FinitePair((), (), (), 1.0, 1.0, (), 0.0)
     drawn = told([*cases, (more / any_, lost)] if more else cases)
     return mirrored(drawn.sampled(min(any_ * (1 + 32 * UNIT), 1 - UNIT)))
@@ -81,7 +77,7 @@ def _above(leaf: GaussianWithReplacementLaw) -> FinitePair:
 @functools.lru_cache(maxsize=32)
 def _below(leaf: GaussianWithReplacementLaw, shift: int) -> FinitePair:
     """A unit that is drawn counts once; all others contribute the opposite, or nothing."""
-    return gaussian_bracket(_mu_squared(leaf, shift)).below.sampled(_copies(leaf)[2] * (1 - 64 * UNIT))
+    return gaussian_bracket(mu_squared_of(leaf, shift)).below.sampled(_copies(leaf)[2] * (1 - 64 * UNIT))
 
 
 def _alone(leaf: GaussianWithReplacementLaw, relation: Relation, direction: Direction) -> LossBracket:
@@ -105,7 +101,7 @@ def _divergence(leaf: GaussianWithReplacementLaw, order: Decimal) -> float:
         return math.inf
     excess, gain = float_up(subtract(order, Decimal(1))), 0.0
     for k, chance in enumerate(copies, 1):
-        (both,) = sampled_divergences(Fraction(any_), _mu_squared(leaf, 2 * k), (order,))
+        (both,) = sampled_divergences(Fraction(any_), mu_squared_of(leaf, 2 * k), (order,))
         if not max(both) * excess < LARGEST_EXPONENT:
             return math.inf
         gain += chance / any_ * math.fsum(scalars.expm1(excess * one) for one in both)
@@ -117,7 +113,7 @@ def _cost(leaf: GaussianWithReplacementLaw, relation: Relation, orders: Orders) 
     _require_fixed(relation)
     whole = gaussian_cost(gaussian_mu_squared(2 * leaf.draws, leaf.noise_multiplier), orders)
     found = {order: written(_divergence(leaf, order)) for order in orders}
-    return whole.or_better(Cost(pure=None, rho=None, mu_squared=None, rdp=found))
+    return whole.or_better(rdp_alone(found))
 
 
 GAUSSIAN_WITH_REPLACEMENT: Final[LeafRules[GaussianWithReplacementLaw]] = rules_of_fixed_size(

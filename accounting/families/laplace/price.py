@@ -6,12 +6,23 @@ from decimal import Decimal, localcontext
 from functools import lru_cache
 
 from dpledger.accounting.arithmetic import outward
+from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.decimals import ZERO, subtract
 
-__all__ = ["laplace_mu_squared", "laplace_rdp", "laplace_rho"]
+__all__ = ["laplace_cost", "laplace_mu_squared", "laplace_rdp", "laplace_rho"]
 
 ONE = Decimal(1)
 TWO = Decimal(2)
+
+
+def laplace_cost(epsilon: Decimal, orders: tuple[Decimal, ...]) -> Cost:
+    """Laplace noise with epsilon = sensitivity (l1) / scale, in every currency. Source: the functions below."""
+    return Cost(
+        pure=epsilon,
+        rho=laplace_rho(epsilon),
+        mu_squared=laplace_mu_squared(epsilon),
+        rdp={order: laplace_rdp(epsilon, order) for order in orders},
+    )
 
 
 @lru_cache(maxsize=1024)

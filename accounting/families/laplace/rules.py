@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
-
 from dpledger.accounting.arithmetic import scalars
-from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.families.laplace.leaf import LaplaceLaw
 from dpledger.accounting.families.laplace.loss import LaplaceLoss
-from dpledger.accounting.families.laplace.price import laplace_mu_squared, laplace_rdp, laplace_rho
+from dpledger.accounting.families.laplace.price import laplace_cost
 from dpledger.accounting.families.laplace.sampled import SampledLaplaceLoss
 from dpledger.accounting.families.leaf_rules import (
     BY_ITS_LOSSES,
@@ -17,7 +14,6 @@ from dpledger.accounting.families.leaf_rules import (
     BatchFacts,
     GroupFacts,
     LeafRules,
-    Orders,
     exact_pair,
     mirrors_itself,
     never_fails,
@@ -31,16 +27,6 @@ from dpledger.decimals import multiply
 from dpledger.relations import Relation
 
 __all__ = ["LAPLACE"]
-
-
-def _cost(leaf: LaplaceLaw, _relation: Relation, orders: Orders) -> Cost:
-    epsilon: Decimal = leaf.epsilon
-    return Cost(
-        pure=epsilon,
-        rho=laplace_rho(epsilon),
-        mu_squared=laplace_mu_squared(epsilon),
-        rdp={order: laplace_rdp(epsilon, order) for order in orders},
-    )
 
 
 def _bracket(leaf: LaplaceLaw, _relation: Relation) -> PairBracket | None:
@@ -63,7 +49,11 @@ def _agreeing(epsilon: float, users: int) -> FinitePair:
 LAPLACE = LeafRules(
     kind=LaplaceLaw,
     attested=False,
-    price=overlapping(_cost, noise_fields=NO_FIELDS, loss_fields=frozenset({"epsilon"})),
+    price=overlapping(
+        lambda leaf, _, orders: laplace_cost(leaf.epsilon, orders),
+        noise_fields=NO_FIELDS,
+        loss_fields=frozenset({"epsilon"}),
+    ),
     pair=exact_pair(
         failure=never_fails,
         mirrors=mirrors_itself,

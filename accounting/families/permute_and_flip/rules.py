@@ -5,7 +5,7 @@ from __future__ import annotations
 from dpledger.accounting.arithmetic import scalars
 from dpledger.accounting.arithmetic.prices import Cost
 from dpledger.accounting.families.laplace.loss import LaplaceLoss
-from dpledger.accounting.families.laplace.price import laplace_mu_squared, laplace_rdp, laplace_rho
+from dpledger.accounting.families.laplace.price import laplace_cost
 from dpledger.accounting.families.leaf_rules import (
     HAS_A_PAIR,
     NO_ALLOWANCE,
@@ -38,12 +38,7 @@ ROUNDING = 1e-14  # relative; above what is lost in the epsilon of two candidate
 
 def _cost(leaf: PermuteAndFlipLaw, _relation: Relation, orders: Orders) -> Cost:
     """The prices of Laplace noise of this epsilon, which dominates."""
-    return Cost(
-        pure=leaf.epsilon,
-        rho=laplace_rho(leaf.epsilon),
-        mu_squared=laplace_mu_squared(leaf.epsilon),
-        rdp={order: laplace_rdp(leaf.epsilon, order) for order in orders},
-    )
+    return laplace_cost(leaf.epsilon, orders)
 
 
 def _of_two(leaf: PermuteAndFlipLaw) -> FinitePair:
