@@ -35,6 +35,7 @@ __all__ = ["described", "key_words", "to_float"]
 Parts: TypeAlias = dict[str, object]
 
 _QUOTED, _BARE = re.compile(r'["\\]'), re.compile(r'["\\\[\]]')
+_CONTROLS = frozenset(map(chr, (*range(9), *range(14, 32))))  # characters that no text has
 _ADDRESS = " at 0x"  # of a thing whose text says only where it lies
 _OPAQUE = (
     types.FunctionType,
@@ -211,8 +212,8 @@ def _bytes(item: Any, path: str, name: str) -> tuple[str, Parts]:
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError:
-        text = "\0"
-    if text.isprintable() or not set(text) & set(map(chr, (*range(9), *range(14, 32)))):
+        text = None
+    if text is not None and not _CONTROLS & set(text):
         return name, {path: text}
     parts: Parts = {f"len({path})": len(raw), f"bytes of {path}": np.frombuffer(raw[:MOST_PARTS], dtype=np.uint8)}
     if len(raw) % 8 == 0:
@@ -274,7 +275,17 @@ def _categories(item: Any, path: str) -> Parts:
     return {} if known is None else {f"categories of {path}": _values(known)}
 
 
+_DENSE = "torch.strided"
+
+
 def _tensor(item: Any, path: str, name: str) -> tuple[str, Parts]:
+    kept = [str(item.dtype)] if hasattr(item, "dtype") else []
+    kept += ["with gradients"] if getattr(item, "requires_grad", False) is True else []
+    beside: Parts = {}
+    layout = str(getattr(item, "layout", _DENSE))
+    if layout != _DENSE:
+        kept.append(layout)
+        beside[f"stored in {path}"] = item._nnz() if hasattr(item, "_nnz") else None  # zeros as well
     for step in ("detach", "cpu", "to_dense"):
         if callable(getattr(item, step, None)):
             try:
@@ -287,7 +298,7 @@ def _tensor(item: Any, path: str, name: str) -> tuple[str, Parts]:
         array = item.float().numpy()
     if not isinstance(array, (np.ndarray, np.generic)):
         raise TypeError(type(array).__name__)
-    return f"{name} {getattr(item, 'dtype', '')}".strip(), {path: np.asarray(array)}
+    return " ".join([name, *kept]), {path: np.asarray(array), **beside}
 
 
 def _of_numpy(item: Any, path: str, name: str) -> tuple[str, Parts]:

@@ -8,6 +8,7 @@ import hashlib
 import math
 import pickle
 import random
+import struct
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -28,7 +29,7 @@ from dpledger.accounting.guarantees import PureDP
 from dpledger.audit import audit_mechanism
 from dpledger.audit.course.blocks import width_of
 from dpledger.audit.features.bank import bank
-from dpledger.audit.features.blind import blindness
+from dpledger.audit.features.blind import are_still, blindness
 from dpledger.audit.features.score import public_path
 from dpledger.audit.outcomes.encoding import encode
 from dpledger.audit.outcomes.structure import TOO_DEEP, TOO_MANY, Outcomes, Raised, joined
@@ -81,6 +82,11 @@ HELD: dict[str, Callable[[int], object]] = {
     "numpy.RandomState": np.random.RandomState,
     "BitGenerator": np.random.PCG64,
     "random.Random": random.Random,
+    "gradients of a tensor": lambda x: torch.ones(1, requires_grad=bool(x)),
+    "zero that a sparse tensor stores": lambda x: torch.sparse_coo_tensor(
+        torch.zeros(1, x, dtype=torch.int64), torch.zeros(x), (3,), check_invariants=False
+    ),
+    "layout of a tensor": lambda x: torch.ones(2).to_sparse() if x else torch.ones(2),
     "array of no axes": lambda x: np.array(1.0) if x else np.float64(1.0),
     "fold": lambda x: datetime.datetime(2020, 1, 1, fold=x),
     "fold of a time": lambda x: datetime.time(1, fold=x),
@@ -116,9 +122,34 @@ def test_a_dict_without_noise_is_told_apart_and_a_digest_is_blind() -> None:
     assert "no other run" in said
     digests = [encode([hashlib.sha256(f"{side}{run}".encode()).hexdigest() for run in range(200)]) for side in "xy"]
     assert blindness(digests[0], digests[1]) == said
+    for raw in (lambda text: hashlib.sha256(text.encode()).digest(), lambda text: hashlib.md5(text.encode()).digest()):
+        for runs in (100, 400):
+            in_bytes = [encode([{"id": raw(f"{side}{run}"), "of": 1} for run in range(runs)]) for side in "xy"]
+            assert blindness(in_bytes[0], in_bytes[1]) == said
     told_in_words = [encode([f"{side} and {run}" for run in range(200)]) for side in "xy"]
     assert blindness(told_in_words[0], told_in_words[1]) is None
     assert blindness(encode([]), encode([])) == "there are no runs"
+
+
+@pytest.mark.parametrize("form", ["<d", "<f", "<h", "one of 256"])
+def test_numbers_that_are_written_as_bytes_are_read(form: str) -> None:
+    rng = np.random.default_rng(1)
+
+    def written() -> bytes:
+        if form == "one of 256":
+            return rng.bytes(1)  # each is given again and again
+        noise = rng.laplace(scale=2_000.0)
+        return struct.pack(form, round(noise) if form == "<h" else noise)
+
+    left, right = (encode([written() for _ in range(200)]) for _ in range(2))
+    assert blindness(left, right) is None
+
+
+def test_a_side_whose_outputs_differ_in_one_bit_is_not_still() -> None:
+    one = encode([0.5, 0.5])
+    assert are_still(one, encode([np.nan, np.nan]))
+    assert not are_still(one, encode([0.0, -0.0]))
+    assert not are_still(one, encode([np.nan, np.copysign(np.nan, -1)]))
 
 
 # ---- what stands where ----------------------------------------------------------------------------------------------
