@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import array
+import ctypes
 import datetime
 import functools
 import hashlib
@@ -16,9 +18,12 @@ from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 import torch
 from hypothesis import example, given, settings, strategies as st
@@ -72,6 +77,12 @@ def with_attribute(x: int) -> Any:
     return predict
 
 
+def with_gradient(x: int) -> torch.Tensor:
+    weight = torch.ones(1, requires_grad=True)
+    weight.grad = torch.full((1,), float(x))
+    return weight
+
+
 HELD: dict[str, Callable[[int], object]] = {
     "closure": lambda x: lambda: x,
     "default": lambda x: lambda times=x: times,
@@ -86,6 +97,20 @@ HELD: dict[str, Callable[[int], object]] = {
     "zero that a sparse tensor stores": lambda x: torch.sparse_coo_tensor(
         torch.zeros(1, x, dtype=torch.int64), torch.zeros(x), (3,), check_invariants=False
     ),
+    "gradient of a tensor": with_gradient,
+    "what a mask covers": lambda x: np.ma.MaskedArray([1.0, x], mask=[False, True]),
+    "what fills a mask": lambda x: np.ma.MaskedArray([1.0], mask=[True], fill_value=x),
+    "longest of texts that were taken out": lambda x: np.array(["a", "bb" + "b" * x])[:1],
+    "array of C": lambda x: (ctypes.c_double * 2)(1.0, x),
+    "type of an array": lambda x: array.array("f" if x else "d", [1.0]),
+    "categories in order": lambda x: pd.Categorical(["a"], ["a", "b"], ordered=bool(x)),
+    "name of a zone": lambda x: datetime.datetime(2020, 1, 1, tzinfo=ZoneInfo("Europe/London" if x else "UTC")),
+    "column of polars": lambda x: pl.DataFrame({"a" if x else "b": [1.0]}),
+    "missing in polars": lambda x: pl.DataFrame({"a": [None if x else math.nan, 1.0]}),
+    "kinds of a column of polars": lambda x: pl.Series(["a"], dtype=pl.Enum(["a", "b"] if x else ["a"])),
+    "column of Arrow": lambda x: pa.table({"a" if x else "b": ["c"]}),
+    "missing in Arrow": lambda x: pa.chunked_array([[None if x else math.nan, 1.0]]),
+    "missing in an array of Arrow": lambda x: pa.array([None if x else math.nan, 1.0]),
     "layout of a tensor": lambda x: torch.ones(2).to_sparse() if x else torch.ones(2),
     "array of no axes": lambda x: np.array(1.0) if x else np.float64(1.0),
     "fold": lambda x: datetime.datetime(2020, 1, 1, fold=x),
