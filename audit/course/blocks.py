@@ -20,7 +20,7 @@ from dpledger.audit.evidence.edges import Claim, StrataClaim
 from dpledger.audit.evidence.reading import NextBlock, Reading
 from dpledger.audit.evidence.wealth import BudgetShare, Engine
 from dpledger.audit.evidence.witness import Witness, witness_of
-from dpledger.audit.features.bank import bank, telling_places
+from dpledger.audit.features.bank import bank, count_of_places
 from dpledger.audit.features.blind import STILL, are_still, blindness
 from dpledger.audit.features.boosted import learned
 from dpledger.audit.features.inputs import Inputs
@@ -96,7 +96,7 @@ class _Bank:
 
 def _learned(left: Outcomes, right: Outcomes) -> Score | None:
     """A learned score, where there are several numbers to learn from, or there were many runs to find another one."""
-    numbers = len(telling_places(left, right))
+    numbers = count_of_places(left, right)
     kinds = len(left.labels) + len(right.labels)
     if numbers > FEW_NUMBERS or (numbers + kinds > 1 and len(left) >= PATIENCE // 2):
         return learned(left, right)

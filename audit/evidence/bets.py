@@ -23,6 +23,7 @@ def bets_on(
 ) -> list[list[Bet]]:
     """For each claim a bet of each estimate. `sizes`: runs left and right of a unit; `pairs`: units so far."""
     bets: list[dict[int, Bet]] = [{} for _ in claims]
+    seen = {place: _seen(tracks[place]) for place in {one[0] for one in found}}
     shares = (2 * sizes[0] / sum(sizes), 2 * sizes[1] / sum(sizes))
     for group in ([i for i, one in enumerate(found) if (one[2].size > WIDE) is wide] for wide in (False, True)):
         if not group:
@@ -39,7 +40,7 @@ def bets_on(
         )
         for row, (claim, i) in enumerate((claim, i) for claim in range(many) for i in group):
             cells = found[i][2].size
-            bets[claim][i] = _bet(found[i], made.left[row, :cells], made.right[row, :cells], tracks, shares)
+            bets[claim][i] = _bet(found[i], made.left[row, :cells], made.right[row, :cells], seen[found[i][0]], shares)
     return [[of_claim[i] for i in range(len(found))] for of_claim in bets]
 
 
@@ -57,11 +58,18 @@ def _padded(
     return p, q, strata
 
 
-def _bet(estimate: Estimate, left: Floats, right: Floats, tracks: Sequence[Track], shares: tuple[float, float]) -> Bet:
+def _seen(track: Track) -> tuple[Floats, Floats]:
+    """Counts of past runs of each side in the merged cells."""
+    left, right = (track.merged(side).astype(np.float64) for side in track.counts)
+    return left, right
+
+
+def _bet(
+    estimate: Estimate, left: Floats, right: Floats, seen: tuple[Floats, Floats], shares: tuple[float, float]
+) -> Bet:
     """A bet with what it would have gained on the past that it was made from; of none if that is nothing."""
     place, arm, p, q = estimate
-    x, y = (tracks[place].merged(side) for side in tracks[place].counts)
-    n, m = shares
+    (x, y), (n, m) = seen, shares
     past = float(n * (x @ left) / max(x.sum(), 1) + m * (y @ right) / max(y.sum(), 1))
     return Bet(place, arm, left, right, min(past, float(n * (p @ left) + m * (q @ right))))
 

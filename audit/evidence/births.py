@@ -29,7 +29,7 @@ Learn = Callable[[Outcomes, Outcomes], Score | None]
 @dataclass(slots=True, eq=False)
 class Births:
     """`propose`: the scores that a window of past runs of both sides suggests; `learn`: one more, trained on the older
-    half of a window. `window`: outcomes of either side that are kept whole; `kept`: these. `left_for`: of the error
+    half of a window. `window`: outcomes of either side that are kept whole. `left_for`: of the error
     budget, what is reserved for scores born later, primary or not."""
 
     claim: Claim
@@ -37,7 +37,7 @@ class Births:
     learn: Learn | None
     window: int
     left_for: dict[bool, Fraction] = field(default_factory=lambda: {True: PRIMARY, False: 1 - PRIMARY - LEADER})
-    kept: tuple[Outcomes, Outcomes] | None = None
+    _pieces: tuple[list[Outcomes], list[Outcomes]] = field(default_factory=lambda: ([], []))
     _born_at: int = 0
     _fitted_to: int = 0  # runs a side, at most
 
@@ -45,6 +45,15 @@ class Births:
     def reserved(self) -> Fraction:
         """What is left of the error budget."""
         return sum(self.left_for.values(), Fraction(0))
+
+    @property
+    def kept(self) -> Runs | None:
+        """The window, joined where it is asked for; None while nothing was kept."""
+        if not self._pieces[0]:
+            return None
+        for pieces in self._pieces:
+            pieces[:] = [joined(pieces)]
+        return self._pieces[0][0], self._pieces[1][0]
 
     def are_due(self, pairs: int) -> bool:
         """Whether scores are proposed when there are so many pairs."""
@@ -59,24 +68,22 @@ class Births:
         """Add to the window what a block kept, before which there were so many pairs."""
         if not left.kept:
             return
-        new = (joined(left.kept), joined(right.kept))
-        if self.kept is not None and pairs < self.window:
-            new = (joined((self.kept[0], new[0])), joined((self.kept[1], new[1])))
-        self.kept = new
+        for pieces, new in zip(self._pieces, (left.kept, right.kept), strict=True):
+            if pairs >= self.window:
+                pieces.clear()
+            pieces.extend(new)
 
     def bear(self, tracks: list[Track], pairs: int, followed: float) -> None:
         """Add new scores to the tracks, where they are due. `followed`: what a unit of what was reserved for them came
         to, as a logarithm. A score that is fitted to more past runs than ever takes the place of the one before it,
         with its wealth: an arm may change its mind before each block."""
-        if self.kept is None or not self.are_due(pairs):
+        if not self.are_due(pairs) or (kept := self.kept) is None:
             return
-        grows = len(self.kept[0]) > self._fitted_to
-        self._born_at, self._fitted_to = pairs, max(self._fitted_to, len(self.kept[0]))
-        proposed = [(score, self.kept) for score in dict.fromkeys(self.propose(*self.kept))]
+        grows = len(kept[0]) > self._fitted_to
+        self._born_at, self._fitted_to = pairs, max(self._fitted_to, len(kept[0]))
+        proposed = [(score, kept) for score in dict.fromkeys(self.propose(*kept))]
         if self.learn is not None:
-            halves = [
-                (side.where(slice(0, len(side) // 2)), side.where(slice(len(side) // 2, None))) for side in self.kept
-            ]
+            halves = [(side.where(slice(0, len(side) // 2)), side.where(slice(len(side) // 2, None))) for side in kept]
             learned = self.learn(halves[0][0], halves[1][0])
             proposed += [] if learned is None else [(learned, (halves[0][1], halves[1][1]))]
         known = {track.score for track in tracks}

@@ -6,7 +6,6 @@ cut from the numbers themselves; later all runs are counted on one fixed lattice
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -278,20 +277,24 @@ def pooled(left: Counts, right: Counts) -> Floats:
     return masses
 
 
-def binned(arm: Arm, left: Counts, right: Counts) -> tuple[Floats, Floats]:
-    """Estimates by counts, in groups of cells in the order of the cells."""
-    mass, n, m = pooled(left, right), int(left.sum()), int(right.sum())
-    x, y, both = left.astype(np.float64), right.astype(np.float64), mass
-    if arm.cells and arm.cells < mass.size - 1:
-        group = np.minimum(((np.cumsum(mass) - mass / 2) * arm.cells).astype(np.int64), arm.cells - 1)
-        group[-1] = arm.cells  # NaN
-        x, y, both = (np.bincount(group, part)[group].astype(np.float64) for part in (left, right, mass))
-    ratio = (x + arm.prior * both) / (n + arm.prior) / ((y + arm.prior * both) / (m + arm.prior))
-    if arm.striking:
-        own = (left + 0.5) * m / ((right + 0.5) * n)
-        ratio = np.where(_striking(left.astype(np.float64), right.astype(np.float64), ratio * n / m), own, 1.0)
+def binned(arms: Sequence[Arm], left: Counts, right: Counts) -> tuple[Floats, Floats]:
+    """Estimates by counts, in groups of cells in the order of the cells: counts[problems, cells] and one arm a problem;
+    float64[problems, cells] each."""
+    mass, n, m = pooled(left, right), left.sum(-1, keepdims=True), right.sum(-1, keepdims=True)
+    problems, cells = mass.shape
+    wanted, prior = np.array([[arm.cells] for arm in arms]), np.array([[arm.prior] for arm in arms])
+    merges = (wanted > 0) & (wanted < cells - 1)
+    group = np.minimum(((np.cumsum(mass, -1) - mass / 2) * wanted).astype(np.int64), wanted - 1)
+    group[:, -1:] = wanted  # NaN
+    group = np.where(merges, group, np.arange(cells)) + cells * np.arange(problems)[:, None]
+    x, y, both = (np.bincount(group.ravel(), part.ravel(), group.size)[group] for part in (left, right, mass))
+    ratio = (x + prior * both) / (n + prior) / ((y + prior * both) / (m + prior))
+    own = (left + 0.5) * m / ((right + 0.5) * n)
+    told = _striking(left.astype(np.float64), right.astype(np.float64), ratio * n / m)
+    strikes = np.array([[arm.striking] for arm in arms])
+    ratio = np.where(strikes, np.where(told, own, 1.0), ratio)
     p, q = mass * ratio / (1 + ratio), mass / (1 + ratio)
-    return p / p.sum(), q / q.sum()
+    return p / p.sum(-1, keepdims=True), q / q.sum(-1, keepdims=True)
 
 
 def _striking(x: Floats, y: Floats, odds: Floats) -> npt.NDArray[np.bool_]:
@@ -300,7 +303,8 @@ def _striking(x: Floats, y: Floats, odds: Floats) -> npt.NDArray[np.bool_]:
     expected = (x + y) * odds / (1 + odds)
     with np.errstate(divide="ignore", invalid="ignore"):
         gain = np.nan_to_num(x * np.log(x / expected)) + np.nan_to_num(y * np.log(y / (x + y - expected)))
-    told: npt.NDArray[np.bool_] = gain > math.log(max(int(np.count_nonzero(x + y)), 2)) + 0.5
+    held = np.maximum(np.count_nonzero(x + y, axis=-1, keepdims=True), 2)
+    told: npt.NDArray[np.bool_] = gain > np.log(held) + 0.5
     return told
 
 

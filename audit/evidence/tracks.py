@@ -158,19 +158,17 @@ def estimates(tracks: list[Track], promising: set[int]) -> list[Estimate]:
     """What the past suggests: (track, arm, p, q) for each arm that speaks. Tracks that are not primary speak with their
     cheap arms unless `promising`."""
     found: list[Estimate] = []
-    regressions: dict[int, list[tuple[int, int, Counts, Counts]]] = {}
+    groups: dict[tuple[int, bool], list[tuple[int, int, Counts, Counts]]] = {}
     for place, track in enumerate(tracks):
         if not track.live:
             continue
         left, right = (track.merged(side) for side in track.counts)
         for number, arm in enumerate(track.arms):
-            if not arm.basis:
-                found.append((place, number, *binned(arm, left, right)))
-            elif track.score.primary or place in promising:
-                regressions.setdefault(left.size, []).append((place, number, left, right))
-    for group in regressions.values():
+            if not arm.basis or track.score.primary or place in promising:
+                groups.setdefault((left.size, bool(arm.basis)), []).append((place, number, left, right))
+    for (_, by_regression), group in groups.items():
         arms = [tracks[place].arms[number] for place, number, _, _ in group]
         lefts, rights = (np.stack([one[side] for one in group]) for side in (2, 3))
-        p, q = fitted(arms, lefts, rights)
+        p, q = fitted(arms, lefts, rights) if by_regression else binned(arms, lefts, rights)
         found.extend((place, number, p[i], q[i]) for i, (place, number, _, _) in enumerate(group))
     return sorted(found, key=lambda one: one[:2])

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations, pairwise
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -46,7 +47,7 @@ from dpledger.audit.features.parities import parities
 from dpledger.audit.features.score import MOST_CATEGORIES, Number, Place, Score, table
 from dpledger.audit.outcomes.structure import ROOT, Floats, Outcomes
 
-__all__ = ["WINDOW", "bank", "telling_labels", "telling_places", "window"]
+__all__ = ["WINDOW", "bank", "count_of_places", "telling_labels", "telling_places", "window"]
 
 WINDOW = 4096  # runs of each side that are looked at
 RANKED = 2048  # of them, for the rank of a score
@@ -130,22 +131,49 @@ def _ranked(scores: Sequence[Score], left: Outcomes, right: Outcomes) -> list[tu
 
 def telling_places(left: Outcomes, right: Outcomes) -> tuple[Place, ...]:
     """The numbers of outcomes that vary: all up to 64, else those that differ most, in their order."""
-    found: list[tuple[Place, float | None]] = []
+    columns = _varying(left, right)
+    kept = np.arange(sum(len(found) for _, _, found in columns))
+    if len(kept) > MOST_PLACES:
+        kept = np.sort(np.argsort(-_ranks(columns, left, right), kind="stable")[:MOST_PLACES])
+    ends = np.cumsum([len(found) for _, _, found in columns])
+    places = []
+    for at, column in zip(kept.tolist(), np.searchsorted(ends, kept, side="right").tolist(), strict=True):
+        path, width, found = columns[column]
+        places.append(Place(path, int(found[at - ends[column]]), width == 1))
+    return tuple(places)
+
+
+def count_of_places(left: Outcomes, right: Outcomes) -> int:
+    """How many numbers of outcomes vary."""
+    return sum(len(found) for _, _, found in _varying(left, right))
+
+
+_Columns: TypeAlias = list[tuple[str, int, npt.NDArray[np.intp]]]
+"""Paths, how many numbers stand at each, and which of them."""
+
+
+def _varying(left: Outcomes, right: Outcomes) -> _Columns:
+    """The numbers that vary, those of the output itself first."""
+    columns = []
     for path in sorted(_usual(left, right), key=lambda path: (not is_value(path), path)):
-        width = max(side.numbers[path].shape[1] for side in (left, right) if path in side.numbers)
-        blocks = [_wide(side, path, width) for side in (left, right)]
-        varies = _varies(blocks)
-        ranks = telling.of_columns(*blocks).tolist() if width > MOST_PLACES else [None] * width
-        found += [(Place(path, int(index), width == 1), ranks[index]) for index in np.flatnonzero(varies)]
-    if len(found) <= MOST_PLACES:
-        return tuple(place for place, _ in found)
-    rank_of = {place: rank for place, rank in found if rank is not None}
-    narrow = [place for place, rank in found if rank is None]
-    for start in range(0, len(narrow), telling.COLUMNS):
-        some = tuple(narrow[start : start + telling.COLUMNS])
-        rank_of.update(zip(some, telling.of_columns(table(left, some), table(right, some)).tolist(), strict=True))
-    chosen = set(sorted((place for place, _ in found), key=lambda place: -rank_of[place])[:MOST_PLACES])
-    return tuple(place for place, _ in found if place in chosen)
+        blocks = _blocks(path, left, right)
+        columns.append((path, blocks[0].shape[1], np.flatnonzero(_varies(blocks))))
+    return columns
+
+
+def _ranks(columns: _Columns, left: Outcomes, right: Outcomes) -> Floats:
+    """How telling each of these numbers is. Where few stand at a path, many paths are looked at together."""
+    wide = [
+        telling.of_columns(*_blocks(path, left, right))[found] for path, width, found in columns if width > MOST_PLACES
+    ]
+    places = [Place(path, index) for path, width, found in columns if width <= MOST_PLACES for index in found.tolist()]
+    starts = range(0, len(places), telling.COLUMNS)
+    groups = [tuple(places[start : start + telling.COLUMNS]) for start in starts]
+    narrow = [telling.of_columns(table(left, some), table(right, some)) for some in groups]
+    is_wide = np.repeat([width > MOST_PLACES for _, width, _ in columns], [len(found) for _, _, found in columns])
+    ranks = np.empty(len(is_wide))
+    ranks[is_wide], ranks[~is_wide] = np.concatenate([[], *wide]), np.concatenate([[], *narrow])
+    return ranks
 
 
 def telling_labels(left: Outcomes, right: Outcomes) -> list[str]:
@@ -180,12 +208,16 @@ def is_value(path: str) -> bool:
     return path.startswith((ROOT, "numbers in "))
 
 
-def _wide(side: Outcomes, path: str, width: int) -> Floats:
-    block = side.numbers.get(path)
-    if block is None:
-        return np.full((len(side), width), np.nan)
-    missing = width - block.shape[1]
-    return block if not missing else np.pad(block, ((0, 0), (0, missing)), constant_values=np.nan)
+def _blocks(path: str, left: Outcomes, right: Outcomes) -> list[Floats]:
+    """The numbers at a path of both sides, equally many."""
+    found = [side.numbers.get(path, np.empty((len(side), 0))) for side in (left, right)]
+    width = max(block.shape[1] for block in found)
+    return [
+        block
+        if block.shape[1] == width
+        else np.pad(block, ((0, 0), (0, width - block.shape[1])), constant_values=np.nan)
+        for block in found
+    ]
 
 
 def _varies(blocks: Sequence[Floats]) -> npt.NDArray[np.bool_]:

@@ -223,7 +223,8 @@ class _Walk:
             arrays = [np.asarray(item) for item in items]
             names = [(array.dtype, array.shape) for array in arrays]
             for (dtype, shape), part, at in _grouped(names, arrays, rows):
-                name = _type_and_shape(dtype, shape)
+                width = f" up to {dtype.itemsize} bytes" if shape and dtype.kind in "US" else ""
+                name = _type_and_shape(dtype, shape) + width
                 is_bare = kind is np.ndarray and not shape and not prefix
                 self.array(path, np.stack(part), at, f"array of one {name}" if is_bare else prefix + name, depth)
         else:

@@ -10,6 +10,8 @@ beside it hold what a double cannot (`rounding of output`). A thing's own code m
 
 from __future__ import annotations
 
+import array
+import ctypes
 import dataclasses
 import datetime
 import enum
@@ -35,6 +37,7 @@ __all__ = ["described", "key_words", "to_float"]
 Parts: TypeAlias = dict[str, object]
 
 _QUOTED, _BARE = re.compile(r'["\\]'), re.compile(r'["\\\[\]]')
+_CONTROLS = frozenset(map(chr, (*range(9), *range(14, 32))))  # characters that no text has
 _ADDRESS = " at 0x"  # of a thing whose text says only where it lies
 _OPAQUE = (
     types.FunctionType,
@@ -211,8 +214,8 @@ def _bytes(item: Any, path: str, name: str) -> tuple[str, Parts]:
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError:
-        text = "\0"
-    if text.isprintable() or not set(text) & set(map(chr, (*range(9), *range(14, 32)))):
+        text = None
+    if text is not None and not _CONTROLS & set(text):
         return name, {path: text}
     parts: Parts = {f"len({path})": len(raw), f"bytes of {path}": np.frombuffer(raw[:MOST_PARTS], dtype=np.uint8)}
     if len(raw) % 8 == 0:
@@ -239,9 +242,10 @@ def _pandas(item: Any, path: str, name: str) -> tuple[str, Parts]:
         return f"{name} of {', '.join(words)}", {f"len({path})": len(item), **names, **_beside(item, path), **columns}
     if name == "Series":
         named: Parts = {} if item.name is None else {f"name of {path}": item.name}
-        return f"{name} {item.dtype}", {path: _values(item), **_beside(item, path), **named, **_categories(item, path)}
+        parts = {path: _values(item), **_beside(item, path), **named, **_categories(item, path)}
+        return f"{name} {_dtype(item)}", parts
     if hasattr(item, "dtype") and hasattr(item, "__array__"):  # an index or an extension array
-        return f"{name} {item.dtype}", {path: _values(item), **_categories(item, path)}
+        return f"{name} {_dtype(item)}", {path: _values(item), **_categories(item, path)}
     if name in ("Timestamp", "Timedelta"):
         zone = getattr(item, "tz", None)
         return name if zone is None else f"{name} {zone}", {path: np.asarray(item.to_numpy())}
@@ -268,13 +272,52 @@ def _names(index: Any, path: str) -> Parts:
     return {} if all(name is None for name in names) else {f"names of {path}": names}
 
 
+def _dtype(item: Any) -> str:
+    return f"ordered {item.dtype}" if getattr(item.dtype, "ordered", False) else str(item.dtype)
+
+
 def _categories(item: Any, path: str) -> Parts:
     """All categories that a value may have, with those that none has."""
     known = getattr(item.dtype, "categories", None)
     return {} if known is None else {f"categories of {path}": _values(known)}
 
 
+def _arrow(item: Any, path: str, name: str) -> tuple[str, Parts]:
+    """A frame or a column of polars, Arrow and others: by column, and a missing value is no NaN."""
+    import narwhals as nw  # here: most outputs are no frames
+
+    found = nw.from_native(item, pass_through=True, allow_series=True)
+    if isinstance(found, nw.DataFrame):
+        words = key_words(found.columns)
+        columns = {f"{path}[{word}]": _entries(found[key]) for word, key in zip(words, found.columns, strict=True)}
+        kinds = (f"{word} {kind}" for word, kind in zip(words, found.schema.values(), strict=True))
+        return f"{name} of {', '.join(kinds)}", {f"len({path})": len(found), **columns}
+    if isinstance(found, nw.Series):
+        named: Parts = {f"name of {path}": found.name} if found.name else {}
+        return f"{name} {found.dtype}", {path: _entries(found), **named}
+    if hasattr(item, "to_pylist"):
+        return f"{name} {item.type}", {path: item.to_pylist()}
+    return _of_numpy(item, path, name)
+
+
+def _entries(column: Any) -> object:
+    are_numbers = column.dtype.is_numeric() or column.dtype.is_temporal()
+    return column.to_numpy() if are_numbers and not column.null_count() else column.to_list()
+
+
+_DENSE = "torch.strided"
+
+
 def _tensor(item: Any, path: str, name: str) -> tuple[str, Parts]:
+    kept = [str(item.dtype)] if hasattr(item, "dtype") else []
+    beside: Parts = {}
+    if getattr(item, "requires_grad", False) is True:
+        kept.append("with gradients")
+        beside |= {f"{path}.grad": item.grad}
+    layout = str(getattr(item, "layout", _DENSE))
+    if layout != _DENSE:
+        kept.append(layout)
+        beside[f"stored in {path}"] = item._nnz() if hasattr(item, "_nnz") else None  # zeros as well
     for step in ("detach", "cpu", "to_dense"):
         if callable(getattr(item, step, None)):
             try:
@@ -287,7 +330,7 @@ def _tensor(item: Any, path: str, name: str) -> tuple[str, Parts]:
         array = item.float().numpy()
     if not isinstance(array, (np.ndarray, np.generic)):
         raise TypeError(type(array).__name__)
-    return f"{name} {getattr(item, 'dtype', '')}".strip(), {path: np.asarray(array)}
+    return " ".join([name, *kept]), {path: np.asarray(array), **beside}
 
 
 def _of_numpy(item: Any, path: str, name: str) -> tuple[str, Parts]:
@@ -295,7 +338,8 @@ def _of_numpy(item: Any, path: str, name: str) -> tuple[str, Parts]:
     if item is np.ma.masked:
         return "masked", {}
     if isinstance(item, np.ma.MaskedArray):
-        return name, {path: np.asarray(item.filled()), f"mask of {path}": np.ma.getmaskarray(item)}
+        beside = {f"mask of {path}": np.ma.getmaskarray(item), f"fill value of {path}": np.asarray(item.fill_value)}
+        return name, {path: np.asarray(item.data), **beside}  # also what is masked: it is still there
     return name, {path: np.asarray(item)}
 
 
@@ -311,7 +355,7 @@ def _time(item: Any, path: str, name: str) -> tuple[str, Parts]:
         case datetime.datetime():
             zone = item.utcoffset()
             since = item.replace(tzinfo=datetime.UTC) - _EPOCH - (zone or datetime.timedelta())
-            return name if zone is None else f"{name} {zone}", {path: since // _MICROSECOND}
+            return name if zone is None else f"{name} {zone} {_text(item.tzinfo)}", {path: since // _MICROSECOND}
         case datetime.date():
             return name, {path: item.toordinal()}
         case datetime.timedelta():
@@ -424,6 +468,7 @@ _KINDS: tuple[tuple[Callable[[object], bool], Callable[[Any, str, str], tuple[st
     (_is(np.ndarray), _of_numpy),
     (_has("detach", "numpy"), _tensor),
     (_is(range), _range),
+    (_is(array.array, ctypes.Array), _of_numpy),
     (
         _is(tuple),
         lambda item, path, name: (
@@ -434,6 +479,8 @@ _KINDS: tuple[tuple[Callable[[object], bool], Callable[[Any, str, str], tuple[st
     (_is(Mapping), _mapping),
     (_is(Set), _set),
     (_is(BaseException), _exception),
+    (_has("__arrow_c_stream__"), _arrow),
+    (_has("__arrow_c_array__"), _arrow),
     (_has("__array__"), _of_numpy),
     (_has("numpy"), _tensor),
     (_is(Sequence), _sequence),

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra import numpy as npst
 
-from dpledger.audit.features.bank import bank, is_value, telling_labels, telling_places
+from dpledger.audit.features.bank import bank, count_of_places, is_value, telling_labels, telling_places
 from dpledger.audit.features.bits import Grain, Kind, LowBits, Residue
 from dpledger.audit.features.boosted import learned
 from dpledger.audit.features.cells import EqualPairs, Extreme, Label, Matches, Order, RepeatedValues, Rows
@@ -163,6 +163,22 @@ def test_places_and_labels_are_at_most_64_in_their_order_and_those_that_tell_mos
     assert list(places) == sorted(places, key=lambda place: (not is_value(place.path), place.path, place.index))
     hidden = [*(place.path for place in places), *labels]
     assert any("90" in path or "w3" in path for path in hidden)
+
+
+def test_places_at_wide_and_narrow_paths_are_ranked_together() -> None:
+    def outcomes(shift: int, seed: int) -> Outcomes:
+        rng = np.random.default_rng(seed)
+        moved = np.where(np.arange(100) < 40, 3 * shift, 0)
+        return encode([{"few": list(rng.normal(size=60)), "wide": rng.normal(size=100) + moved} for _ in range(200)])
+
+    left, right = outcomes(0, 1), outcomes(1, 2)
+    places = telling_places(left, right)
+    assert len(places) == 64
+    assert count_of_places(left, right) == 160
+    assert {Place('output["wide"]', index, alone=False) for index in range(40)} <= set(places)
+    gaps = {place: abs(place.of(left).mean() - place.of(right).mean()) for place in places}
+    assert all((gap > 2) == (place.path == 'output["wide"]' and place.index < 40) for place, gap in gaps.items())
+    assert {place.path for place in places} == {'output["few"]', 'output["wide"]'}
 
 
 def test_what_is_learned_reads_the_kinds_that_tell_most() -> None:

@@ -300,8 +300,8 @@ def test_estimates_by_counts_are_those_of_their_groups(arm: Arm) -> None:
     many = draw.multinomial(3000, chances), draw.multinomial(2000, draw.permutation(chances))
     for left, right in ((LEFT, RIGHT), (RIGHT, LEFT), many, (np.array([1, 0]), np.array([0, 1]))):
         expected = plainly(arm, left.tolist(), right.tolist())
-        for found, plain in zip(binned(arm, left, right), expected, strict=True):
-            assert found.tolist() == pytest.approx(plain)
+        for found, plain in zip(binned([arm], left[None], right[None]), expected, strict=True):
+            assert found[0].tolist() == pytest.approx(plain)
 
 
 def test_columns_are_of_the_normal_quantile_of_the_middle_rank() -> None:
@@ -410,15 +410,30 @@ def test_estimates_are_masses_that_none_of_the_cells_lacks(cells: list[tuple[int
     assert mass.sum() == pytest.approx(1)
     for numeric in (True, False):
         arms = arms_of(numeric=numeric, primary=True)
-        found = [binned(arm, left, right) for arm in arms if not arm.basis]
-        lines = [arm for arm in arms if arm.basis]
-        if lines:
-            found += zip(*fitted(lines, np.stack([left] * len(lines)), np.stack([right] * len(lines))), strict=True)
+        found: list[tuple[Any, Any]] = []
+        for estimate, same in (
+            (binned, [arm for arm in arms if not arm.basis]),
+            (fitted, [a for a in arms if a.basis]),
+        ):
+            if same:
+                found += zip(*estimate(same, np.stack([left] * len(same)), np.stack([right] * len(same))), strict=True)
         for p, q in found:
             assert p.sum() == pytest.approx(1)
             assert q.sum() == pytest.approx(1)
             assert p.min() > 0
             assert q.min() > 0
+
+
+@given(size=st.integers(2, 200), seed=st.integers(0, 2**32))
+def test_estimates_by_counts_of_many_problems_are_those_of_each_alone(size: int, seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    arms = [*estimates.BINS, estimates.STRIKING, estimates.CELLS]
+    chances = draw.dirichlet(np.full(size, 0.3))
+    left, right = draw.multinomial(300, chances, size=4), draw.multinomial(200, chances, size=4)
+    together = binned(arms, left, right)
+    for row, arm in enumerate(arms):
+        alone = binned([arm], left[row : row + 1], right[row : row + 1])
+        assert [side[row].tobytes() for side in together] == [side[0].tobytes() for side in alone]
 
 
 @given(one=st.lists(st.integers(0, 500), min_size=3, max_size=20).filter(any))
@@ -430,7 +445,7 @@ def test_sides_that_are_alike_are_not_told_apart_and_exchanged_sides_exchange_th
     for numeric in (True, False):
         for arm in arms_of(numeric=numeric, primary=True):
             same, there, back = (
-                [side[0] for side in fitted([arm], left[None], right[None])] if arm.basis else binned(arm, left, right)
+                [side[0] for side in (fitted if arm.basis else binned)([arm], left[None], right[None])]
                 for left, right in ((alike, alike), (alike, other), (other, alike))
             )
             assert same[0] == pytest.approx(same[1], rel=1e-6)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import array
+import ctypes
 import datetime
 import functools
 import hashlib
 import math
 import pickle
 import random
+import struct
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -15,9 +18,12 @@ from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 import torch
 from hypothesis import example, given, settings, strategies as st
@@ -28,7 +34,7 @@ from dpledger.accounting.guarantees import PureDP
 from dpledger.audit import audit_mechanism
 from dpledger.audit.course.blocks import width_of
 from dpledger.audit.features.bank import bank
-from dpledger.audit.features.blind import blindness
+from dpledger.audit.features.blind import are_still, blindness
 from dpledger.audit.features.score import public_path
 from dpledger.audit.outcomes.encoding import encode
 from dpledger.audit.outcomes.structure import TOO_DEEP, TOO_MANY, Outcomes, Raised, joined
@@ -71,6 +77,12 @@ def with_attribute(x: int) -> Any:
     return predict
 
 
+def with_gradient(x: int) -> torch.Tensor:
+    weight = torch.ones(1, requires_grad=True)
+    weight.grad = torch.full((1,), float(x))
+    return weight
+
+
 HELD: dict[str, Callable[[int], object]] = {
     "closure": lambda x: lambda: x,
     "default": lambda x: lambda times=x: times,
@@ -81,6 +93,25 @@ HELD: dict[str, Callable[[int], object]] = {
     "numpy.RandomState": np.random.RandomState,
     "BitGenerator": np.random.PCG64,
     "random.Random": random.Random,
+    "gradients of a tensor": lambda x: torch.ones(1, requires_grad=bool(x)),
+    "zero that a sparse tensor stores": lambda x: torch.sparse_coo_tensor(
+        torch.zeros(1, x, dtype=torch.int64), torch.zeros(x), (3,), check_invariants=False
+    ),
+    "gradient of a tensor": with_gradient,
+    "what a mask covers": lambda x: np.ma.MaskedArray([1.0, x], mask=[False, True]),
+    "what fills a mask": lambda x: np.ma.MaskedArray([1.0], mask=[True], fill_value=x),
+    "longest of texts that were taken out": lambda x: np.array(["a", "bb" + "b" * x])[:1],
+    "array of C": lambda x: (ctypes.c_double * 2)(1.0, x),
+    "type of an array": lambda x: array.array("f" if x else "d", [1.0]),
+    "categories in order": lambda x: pd.Categorical(["a"], ["a", "b"], ordered=bool(x)),
+    "name of a zone": lambda x: datetime.datetime(2020, 1, 1, tzinfo=ZoneInfo("Europe/London" if x else "UTC")),
+    "column of polars": lambda x: pl.DataFrame({"a" if x else "b": [1.0]}),
+    "missing in polars": lambda x: pl.DataFrame({"a": [None if x else math.nan, 1.0]}),
+    "kinds of a column of polars": lambda x: pl.Series(["a"], dtype=pl.Enum(["a", "b"] if x else ["a"])),
+    "column of Arrow": lambda x: pa.table({"a" if x else "b": ["c"]}),
+    "missing in Arrow": lambda x: pa.chunked_array([[None if x else math.nan, 1.0]]),
+    "missing in an array of Arrow": lambda x: pa.array([None if x else math.nan, 1.0]),
+    "layout of a tensor": lambda x: torch.ones(2).to_sparse() if x else torch.ones(2),
     "array of no axes": lambda x: np.array(1.0) if x else np.float64(1.0),
     "fold": lambda x: datetime.datetime(2020, 1, 1, fold=x),
     "fold of a time": lambda x: datetime.time(1, fold=x),
@@ -116,9 +147,34 @@ def test_a_dict_without_noise_is_told_apart_and_a_digest_is_blind() -> None:
     assert "no other run" in said
     digests = [encode([hashlib.sha256(f"{side}{run}".encode()).hexdigest() for run in range(200)]) for side in "xy"]
     assert blindness(digests[0], digests[1]) == said
+    for raw in (lambda text: hashlib.sha256(text.encode()).digest(), lambda text: hashlib.md5(text.encode()).digest()):
+        for runs in (100, 400):
+            in_bytes = [encode([{"id": raw(f"{side}{run}"), "of": 1} for run in range(runs)]) for side in "xy"]
+            assert blindness(in_bytes[0], in_bytes[1]) == said
     told_in_words = [encode([f"{side} and {run}" for run in range(200)]) for side in "xy"]
     assert blindness(told_in_words[0], told_in_words[1]) is None
     assert blindness(encode([]), encode([])) == "there are no runs"
+
+
+@pytest.mark.parametrize("form", ["<d", "<f", "<h", "one of 256"])
+def test_numbers_that_are_written_as_bytes_are_read(form: str) -> None:
+    rng = np.random.default_rng(1)
+
+    def written() -> bytes:
+        if form == "one of 256":
+            return rng.bytes(1)  # each is given again and again
+        noise = rng.laplace(scale=2_000.0)
+        return struct.pack(form, round(noise) if form == "<h" else noise)
+
+    left, right = (encode([written() for _ in range(200)]) for _ in range(2))
+    assert blindness(left, right) is None
+
+
+def test_a_side_whose_outputs_differ_in_one_bit_is_not_still() -> None:
+    one = encode([0.5, 0.5])
+    assert are_still(one, encode([np.nan, np.nan]))
+    assert not are_still(one, encode([0.0, -0.0]))
+    assert not are_still(one, encode([np.nan, np.copysign(np.nan, -1)]))
 
 
 # ---- what stands where ----------------------------------------------------------------------------------------------

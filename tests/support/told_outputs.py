@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import torch
 from scipy.stats import beta
 
@@ -51,6 +53,9 @@ TOLD: dict[str, Callable[[float], Any]] = {
     "exception": lambda x: Raised("ValueError", f"mean {x}"),
     "Series": lambda x: pd.Series([x, 1.0]),
     "DataFrame": lambda x: pd.DataFrame({"mean": [x], "unit": ["kg"]}),
+    "polars": lambda x: pl.DataFrame({"mean": [x, None], "unit": ["kg", "kg"]}),
+    "Arrow": lambda x: pa.table({"mean": [x], "unit": ["kg"]}),
+    "masked array": lambda x: np.ma.MaskedArray([x, 1.0], mask=[True, False]),
     "Timestamp": lambda x: pd.Timestamp(int((100 + x) * 1e9)),
     "datetime64": lambda x: np.datetime64(int((100 + x) * 1e6), "us"),
     "objects, mixed": lambda x: np.array(["mean", x, None], dtype=object),
