@@ -72,7 +72,13 @@ from dpledger.attach.huggingface.batches import (
     steps_of,
 )
 from dpledger.attach.huggingface.quiet import SHOWN, QuietTrainer
-from dpledger.attach.huggingface.refusals import require_public, require_rows, require_supported, require_unpacked
+from dpledger.attach.huggingface.refusals import (
+    FULL_PRECISION,
+    require_public,
+    require_rows,
+    require_supported,
+    require_unpacked,
+)
 from dpledger.attach.huggingface.rows import (
     RowLosses,
     made_up_rows,
@@ -100,6 +106,7 @@ with extra("huggingface"):
 
 __all__ = ["PrivateTrainer"]
 
+_TRY = "which may tell of its rows (try both on made-up ones, in the form of yours: `example_rows`)"
 EVALUATED = "what the model is evaluated on, and what callbacks and loggers are given, is public"
 
 
@@ -181,6 +188,8 @@ class PrivateTrainer(QuietTrainer):
             optimizer_cls_and_kwargs=optimizer_cls_and_kwargs,
             preprocess_logits_for_metrics=preprocess_logits_for_metrics,
         )
+        if self.accelerator.mixed_precision != "no":  # as `accelerate launch` has it, whatever the arguments say
+            raise ParameterError("mixed_precision", self.accelerator.mixed_precision, f"'no': {FULL_PRECISION}")
 
     # ---- what is charged -------------------------------------------------------------------------------------------
 
@@ -372,7 +381,7 @@ class PrivateTrainer(QuietTrainer):
             if inputs:
                 found = came_to(functools.partial(self._wrong_of, model, *inputs[piece]))
                 if found != (None,):
-                    self._break("the model raised of a batch" if found is None else str(found[0]))
+                    self._break(f"the model raised of a batch, {_TRY}" if found is None else str(found[0]))
             else:  # nobody was drawn
                 for one in trained:
                     one.grad_sample = torch.zeros(0, *one.shape, dtype=one.dtype, device=one.device)
@@ -382,7 +391,7 @@ class PrivateTrainer(QuietTrainer):
     def _wrong_of(self, model: Any, rows: int, piece: Mapping[str, Any] | None) -> str | None:
         """The gradients of the rows of a piece; what is wrong with it, or None."""
         if piece is None:
-            return "the collator raised of a batch"
+            return f"the collator raised of a batch, {_TRY}"
         if self._labelled and "labels" not in piece:
             return f"a batch has no labels (expected {LABELS_EXPECTED})"
         losses = self._losses(model, self._prepare_inputs(piece))

@@ -35,9 +35,11 @@ with extra("opacus"):
     from opacus.utils.uniform_sampler import DistributedUniformWithReplacementSampler, UniformWithReplacementSampler
 
 __all__ = [
+    "FINE",
     "WholeBatches",
     "clipped_to",
     "clipping_of",
+    "coarse_of",
     "counted",
     "forget_rows",
     "forget_seeds",
@@ -58,6 +60,7 @@ _RELATIONS = (Relation.ADD_REMOVE, Relation.ZERO_OUT, Relation.REPLACE_ONE)
 _WORDS, _WORDS_FROM = 624, 24  # of 64 bits in a state of torch's Mersenne Twister, of which 32 are used; at which byte
 _BITS = 24  # of a uniform float32 of torch, which is a multiple of 2^-24
 _FLOATS = (torch.float32, torch.float64)
+FINE = "float32 or float64: sums of coarser floats round by more than they were clipped to"
 _CLIPPED = "clipping by hooks in one process: make_private(clipping='flat' or 'per_layer', grad_sample_mode='hooks')"
 _DISTRIBUTED = (
     "one of several processes: the one that adds the noise cannot see how the others clip, and one that draws an "
@@ -83,10 +86,13 @@ def require_clipped(optimizer: Any) -> None:
             raise ParameterError("optimizer", why, _CLIPPED)
     if type(optimizer) not in (DPOptimizer, DPPerLayerOptimizer):
         raise ParameterError("optimizer", type(optimizer).__name__, f"the DPOptimizer of make_private: {_CLIPPED}")
-    coarse = sorted({str(one.dtype) for one in optimizer.params if one.dtype not in _FLOATS})
-    if coarse:
-        expected = "float32 or float64: sums of coarser floats round by more than they were clipped to"
-        raise ParameterError("optimizer", f"parameters of {', '.join(coarse)}", expected)
+    if coarse := coarse_of(optimizer.params):
+        raise ParameterError("optimizer", f"parameters of {coarse}", FINE)
+
+
+def coarse_of(tensors: Iterable[torch.Tensor]) -> str:
+    """The types among those of `tensors` that are too coarse to sum, as words; nothing where there is none."""
+    return ", ".join(sorted({str(one.dtype) for one in tensors if one.dtype not in _FLOATS}))
 
 
 def clipping_of(optimizer: Any) -> str:

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from accelerate.state import AcceleratorState
 from opacus.optimizers import DPOptimizer
 from transformers import TrainerCallback, TrainingArguments
 
@@ -429,6 +430,20 @@ def test_several_devices_and_a_scaler_are_refused(scope: Scope, tmp_path: Path) 
         args.__dict__[name] = value
         with pytest.raises(ParameterError, match=f"^{name.lstrip('_')}: "):
             PrivateTrainer(bert(), args, train_dataset=ROWS, scope=scope, rate=RATE, **WHO)
+
+
+def test_half_precision_that_the_launcher_asks_for_is_refused(
+    book: Ledger, scope: Scope, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`accelerate launch --mixed_precision bf16`, of which the arguments know nothing."""
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "bf16")
+    AcceleratorState._reset_state(True)
+    try:
+        with pytest.raises(ParameterError, match=r"^mixed_precision: expected 'no': .*got bf16"):
+            trainer_of(scope, tmp_path)
+    finally:
+        AcceleratorState._reset_state(True)
+    assert len(tuple(book.entries())) == OPENED
 
 
 def test_other_relations_and_units_of_many_rows_are_refused(book: Ledger, tmp_path: Path) -> None:
