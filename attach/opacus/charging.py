@@ -134,7 +134,7 @@ def charging(
             "assumes": "; ".join([_assumed(scope.relation, grouped, by_row), *([assumes] if assumes else [])]),
         },
     )
-    return OpacusRun(run, plan, scope.relation, engine, model, optimizer, sampler, before, stays=resume is not False)
+    return OpacusRun(run, plan, scope.relation, engine, model, optimizer, loader, before, stays=resume is not False)
 
 
 def _require_ready(

@@ -15,13 +15,14 @@ from dpledger.attach.fitting import told_what_fits
 from dpledger.attach.opacus.layers import Kept
 from dpledger.attach.opacus.objects import (
     FINE,
-    WholeBatches,
     clipped_to,
     coarse_of,
     counted,
     forget_rows,
     null_odd_rows,
     reseed,
+    sampler_of,
+    watch,
 )
 from dpledger.attach.opacus.public import Public
 from dpledger.decimals import Number, read, text
@@ -89,13 +90,14 @@ class OpacusRun:
         engine: Any,
         model: Any,
         optimizer: Any,
-        sampler: Any,
+        loader: Any,
         steps_before: int,
         *,
         stays: bool,
     ) -> None:
         self._run, self._plan, self._relation = run, plan, relation
-        self._engine, self._model, self._optimizer, self._sampler = engine, model, optimizer, sampler
+        self._engine, self._model, self._optimizer = engine, model, optimizer
+        self._loader, self._sampler = loader, sampler_of(loader)
         self._grants = _grants(run, block_of(plan.steps, stays=stays))
         self._steps_before = steps_before
         self._before = self._counted = counted(engine)
@@ -210,7 +212,7 @@ class OpacusRun:
         self._clip_and_accumulate = kind.clip_and_accumulate.__get__(optimizer)
         self._draw_and_add = kind.add_noise.__get__(optimizer)
         setattr(inner, _CHARGED_IN, self)
-        WholeBatches.watch(self._sampler, optimizer)
+        watch(self._loader, optimizer)
         self._plan.public.impose(self._sampler, optimizer)
         self._kept = Kept(self._model)
         optimizer.clip_and_accumulate = self._clip

@@ -857,6 +857,28 @@ def test_each_step_takes_a_batch_that_was_drawn_in_the_block_at_its_rate() -> No
     assert run.taken == 4
 
 
+def test_a_second_step_on_one_batch_is_refused_though_workers_drew_others_ahead() -> None:
+    _, scope = scope_of()
+    study = Study()
+    sampler = study.loader.batch_sampler
+    study.loader = DataLoader(
+        study.loader.dataset, batch_sampler=sampler, num_workers=2, multiprocessing_context="fork"
+    )
+    with study.charging(scope) as run:
+        batches = study.batches()
+        for _ in range(2):
+            batch = next(batches)
+            study.optimizer.zero_grad()
+            study.backward(batch)
+            study.optimizer.step()
+        study.optimizer.zero_grad()
+        study.backward(batch)
+        study.keeps_its_weights_when(study.optimizer.step, Halted, "a batch of its own")
+        study.optimizer.zero_grad()
+        study.train(2)
+    assert run.taken == 4
+
+
 def test_a_sum_of_a_layer_that_was_frozen_since_is_dropped_with_the_others() -> None:
     _, scope = scope_of()
     study = Study()
