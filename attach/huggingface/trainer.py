@@ -89,7 +89,6 @@ from dpledger.attach.huggingface.rows import (
 )
 from dpledger.attach.opacus import OpacusRun, charging
 from dpledger.attach.opacus.objects import forget_seeds, freshen, require_relation
-from dpledger.attach.opacus.planning import charged_noise, charged_under
 from dpledger.decimals import Number, read, whole
 from dpledger.errors import ChargeInProgress, ContractViolation, ParameterError, ScopeError
 from dpledger.ledger.scope import Scope
@@ -115,9 +114,8 @@ class PrivateTrainer(QuietTrainer):
 
     `rate`: with which chance a step draws a row, chosen without looking at the rows. Required under add_remove; under
     zero_out, where neighbours share the number of rows, by default the batch size over that number.
-    `noise_multiplier`, `tail_delta`: of a plan of your own (default: those of `plan`, or, of a run that goes on, those
-    that it was begun with). `key`: under which it is charged once, and goes on. `grouped`: True declares that each row
-    is everything of one unit. `row_losses`: a function of the model and a batch (a dictionary of tensors, of which the
+    `noise_multiplier`, `tail_delta`: of a plan of your own (default: those of `plan`). `key`: under which it is charged
+    once, and goes on. `grouped`: True declares that each row is everything of one unit. `row_losses`: a function of the model and a batch (a dictionary of tensors, of which the
     model is given all but the labels) to the loss of each row, for models that classify neither sequences nor tokens
     and predict no next one. `example_rows`: rows that are made up, in the form of `train_dataset`, on which gradients
     are tried, padding too where their lengths differ (default: random tokens or pixels). `data_collator`: is given one
@@ -194,20 +192,15 @@ class PrivateTrainer(QuietTrainer):
     # ---- what is charged -------------------------------------------------------------------------------------------
 
     def plan(self) -> TrainingPlan:
-        """The least noise with which the scope admits this training now; nothing is charged. Raises as
-        `Scope.plan_training` does; ScopeError where the run under the key is charged, whose noise stands."""
-        charged = self._charged()
-        if charged is not None:
-            raise ScopeError(
-                f"the run under the key {self._key!r} is charged, and its noise multiplier, {charged[0]}, stands: "
-                "train(resume_from_checkpoint=True) goes on with it"
-            )
+        """The least noise with which the scope admits this training now; nothing is charged. Of a run that is charged
+        under the key already: the noise that it was begun with. Raises as `Scope.plan_training` does."""
         trained = sum(one.numel() for one in self.model.parameters() if one.requires_grad)
         return self._scope.plan_training(
             rate=self._public.rate,
             steps=self._steps,
             expected_batch_size=self._divisor,
             dimension=max(1, trained),
+            key=self._key,
         )
 
     @property
@@ -323,16 +316,8 @@ class PrivateTrainer(QuietTrainer):
         noise, tail_delta = self._given
         if noise is not None:
             return read(noise, field="noise_multiplier"), tail_delta
-        charged = self._charged()
-        if charged is not None:
-            return charged
         plan = self.plan()
         return plan.noise_multiplier.exact, plan.tail_delta
-
-    def _charged(self) -> tuple[Decimal, Number | None] | None:
-        """The noise of the run under the key and how its price was asked for; None where none is charged."""
-        found = None if self._key is None else charged_under(self._scope, self._key)
-        return None if found is None else (charged_noise(found), found.tail_delta)
 
     def _enter(self, state: Any) -> None:
         """Hold the charge, once model, optimizer and schedule are as the checkpoint has them; the steps that were

@@ -28,6 +28,7 @@ from dpledger.attach.huggingface.batches import RUN_FILE, Pieces
 from dpledger.attach.huggingface.rows import row_losses_of
 from dpledger.attach.huggingface.trainer import EVALUATED
 from dpledger.attach.opacus.objects import rate_at
+from dpledger.decimals import text
 from dpledger.errors import (
     AlreadySpent,
     BudgetRefused,
@@ -691,8 +692,9 @@ def test_a_run_that_died_before_its_first_checkpoint_begins_again_with_what_is_l
     with pytest.raises(OSError, match="goes down"):
         first.train(resume_from_checkpoint=True)
     second = trainer_of(scope, tmp_path, key="model", max_steps=3, noise_multiplier=None)
-    with pytest.raises(ScopeError, match=r"is charged, and its noise multiplier, .* stands"):
-        second.plan()
+    [charged] = scope.releases()
+    assert text(second.plan().noise_multiplier.exact) == charged.mechanism.parameters["noise_multiplier"]
+    assert second.plan().tail_delta == charged.tail_delta
     with pytest.warns(StepsLost, match="has run 0 steps .* 1 of 3 are granted .* if there is a checkpoint"):
         second.train(resume_from_checkpoint=True)
     assert (second.run.taken, second.run.done) == (2, 3)
