@@ -115,12 +115,13 @@ class PrivateTrainer(QuietTrainer):
     `rate`: with which chance a step draws a row, chosen without looking at the rows. Required under add_remove; under
     zero_out, where neighbours share the number of rows, by default the batch size over that number.
     `noise_multiplier`, `tail_delta`: of a plan of your own (default: those of `plan`). `key`: under which it is charged
-    once, and goes on. `grouped`: True declares that each row is everything of one unit. `row_losses`: a function of the model and a batch (a dictionary of tensors, of which the
-    model is given all but the labels) to the loss of each row, for models that classify neither sequences nor tokens
-    and predict no next one. `example_rows`: rows that are made up, in the form of `train_dataset`, on which gradients
-    are tried, padding too where their lengths differ (default: random tokens or pixels). `data_collator`: is given one
-    row at a time; rows of different lengths are padded here, and masked, where that changed no gradient of those. `by`,
-    `reason`, `evidence`: as of `Scope.charging`. All else is as of `Trainer`.
+    once, and goes on. `grouped`: True declares that each row is everything of one unit. `row_losses`: a function of the
+    model and a batch (a dictionary of tensors, of which the model is given all but the labels) to the loss of each row,
+    for models that classify neither sequences nor tokens and predict no next one. `example_rows`: rows that are made
+    up, in the form of `train_dataset`, on which gradients are tried, padding too where their lengths differ (default:
+    random tokens or pixels). `data_collator`: is given one row at a time; rows of different lengths are padded here,
+    and masked, where that changed no gradient of those. `by`, `reason`, `evidence`: as of `Scope.charging`. All else is
+    as of `Trainer`.
 
     Claim: if the run is as its record's `assumes` says, it costs at most what is charged.
     Source: docs/proofs/dp_sgd.md, section 7; `attach.opacus.charging`.
