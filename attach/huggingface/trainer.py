@@ -70,6 +70,7 @@ from dpledger.attach.huggingface.batches import (
     require_labels,
     stacked,
     steps_of,
+    token_of,
 )
 from dpledger.attach.huggingface.quiet import SHOWN, QuietTrainer
 from dpledger.attach.huggingface.refusals import (
@@ -237,7 +238,7 @@ class PrivateTrainer(QuietTrainer):
         self._checkpoint = checkpoint(resume_from_checkpoint, Path(self.args.output_dir))
         self._resume: Resume = bool(resume_from_checkpoint)
         if self._checkpoint is not None:
-            self._resume = json.loads((self._checkpoint / RUN_FILE).read_text())
+            self._resume = token_of(self._checkpoint)
         if self._resume and self._key is None:
             raise ParameterError("key", None, "the key under which the run was begun, or is to go on")
         try:

@@ -714,6 +714,9 @@ def test_a_run_of_which_all_steps_were_granted_ends_without_another(scope: Scope
 def test_a_run_goes_on_by_its_token_and_under_its_key(scope: Scope, tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="without a token"):
         trainer_of(scope, tmp_path, key="model").train(resume_from_checkpoint=tmp_path)
+    (tmp_path / RUN_FILE).write_text("{")
+    with pytest.raises(ParameterError, match="a checkpoint whose token is damaged"):
+        trainer_of(scope, tmp_path, key="model").train(resume_from_checkpoint=tmp_path)
     with pytest.raises(ParameterError, match=r"^key: "):
         trainer_of(scope, tmp_path).train(resume_from_checkpoint=True)
 
