@@ -451,7 +451,7 @@ def test_rows_of_a_unit_that_are_drawn_one_by_one_are_charged_together() -> None
         study.charging(scope, grouped=True, by_row=True)
     for name in ("grouped", "by_row"):
         with pytest.raises(ParameterError, match=f"{name}: expected True or False, got no"):
-            study.charging(scope, **{name: "no"})
+            study.charging(scope, 12, **{name: "no"})
     with study.charging(scope, by_row=True) as run:
         study.train(12)
         step = PoissonSampled(GaussianLaw(2), rate=rate_of(study.loader.batch_sampler))
