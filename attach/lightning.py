@@ -68,7 +68,7 @@ with extra("lightning"):
     import pytorch_lightning
 
     from dpledger.attach.opacus import OpacusRun, charging
-    from dpledger.attach.opacus.objects import WholeBatches, forget_seeds, sampler_of, share_rows
+    from dpledger.attach.opacus.objects import forget_seeds, sampler_of, share_rows, watch
     from dpledger.attach.opacus.public import of_relation
 
 __all__ = ["ChargedTraining"]
@@ -149,7 +149,7 @@ class ChargedTraining(pytorch_lightning.Callback):  # type: ignore[misc]
             raise ParameterError("loader", "one of pieces of batches", expected)
         of_relation(scope.relation, sampler, optimizer, **self._public).impose(sampler, optimizer)
         forget_seeds()
-        WholeBatches.watch(sampler, optimizer)  # before batches are drawn ahead
+        watch(loader, optimizer)  # before batches are drawn ahead
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """The token in a checkpoint."""

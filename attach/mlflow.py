@@ -120,15 +120,15 @@ def _charge(book: Ledger, receipt: Receipt[Any] | HasReceipt) -> tuple[Admission
     if not isinstance(entry, Entry):
         raise ParameterError("receipt", type(receipt).__name__, f"the receipt of a charge in {book.id}, or its run")
     if entry.ledger != book.id:
-        raise ParameterError("receipt", f"of another ledger, {entry.ledger}", f"of a charge in {book.id}, as `book` is")
+        raise ParameterError("receipt", f"one of ledger {entry.ledger}", f"that of a charge in `book`, {book.id}")
     state = book.refresh()
     if not isinstance(entry.body, Committed):
-        raise ParameterError("receipt", f"of an entry {entry.body.kind}", "of a charge that is committed")
+        raise ParameterError("receipt", f"that of an entry {entry.body.kind}", "that of a charge that is committed")
     scope = charged_scope(state, entry.body.path)
     charges = recomposition.admissions(book.entries(stop=state.size), state, scope.scope)
     found = next(one for one in charges if one.charge == entry.body.charge)
     if found.outside_guarantee:
-        raise ParameterError("receipt", "of a run that left its guarantee", "of one whose parts are true")
+        raise ParameterError("receipt", "that of a run that left its guarantee", "that of one whose parts are true")
     return found, scope
 
 

@@ -22,7 +22,7 @@ from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
 from dpledger.reports import words
 
-__all__ = ["LARGEST", "PRECISION", "RATES", "Odds", "missed_at_least", "odds", "sentences", "worst_case"]
+__all__ = ["LARGEST", "PRECISION", "RATES", "Odds", "missed_at_least", "odds", "question", "sentences", "worst_case"]
 
 SUSPICION = Decimal("0.01")  # a suspicion of 1 %, before anything is released
 RATES = (Decimal("0.01"), Decimal("0.001"))  # false-positive rates at which the test's power is told
@@ -150,10 +150,9 @@ def _probability(value: Decimal) -> Decimal:
 
 def sentences(found: Odds, relation: Relation, unit: str, scope: str) -> tuple[str, ...]:
     """The odds in words. `scope`: what was released, as in "everything that this scope may ever release"."""
-    question = _question(relation, unit)
     lines = [
-        f"If someone guesses by coin flip {question}, they are right at most {words.percent(found.guess)} of the time "
-        f"after seeing {scope}. Without it they are right 50 % of the time.",
+        f"If someone guesses by coin flip {question(relation, unit)}, they are right at most "
+        f"{words.percent(found.guess)} of the time after seeing {scope}. Without it they are right 50 % of the time.",
         _suspicion_sentence(found),
         f"Advantage over guessing: at most {words.at_most(found.advantage, 3)} on a scale from 0 (nothing is "
         "learnt) to 1 (everything is).",
@@ -175,7 +174,8 @@ def _suspicion_sentence(found: Odds) -> str:
     return sentence + f", except with probability {words.at_most(found.exception)} (1000 δ)."
 
 
-def _question(relation: Relation, unit: str) -> str:
+def question(relation: Relation, unit: str) -> str:
+    """What is guessed about one unit, by what neighbours differ in."""
     match relation:
         case Relation.ADD_REMOVE:
             return f"whether one particular {unit} is in the data"

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -42,6 +43,7 @@ __all__ = [
     "require_labels",
     "stacked",
     "steps_of",
+    "token_of",
 ]
 
 RUN_FILE = "dpledger_run.json"  # in a checkpoint: where its model stands in the run
@@ -181,3 +183,12 @@ def checkpoint(asked: str | os.PathLike[str] | bool | None, folder: Path) -> Pat
         expected = f"one of this trainer, which keeps its token in {RUN_FILE}"
         raise ParameterError("resume_from_checkpoint", "a checkpoint without a token", expected)
     return Path(asked)
+
+
+def token_of(saved: Path) -> Any:
+    """What a checkpoint says of the run that it is of. ParameterError for a token that is damaged."""
+    try:
+        return json.loads((saved / RUN_FILE).read_text())
+    except ValueError:
+        expected = "one that is whole: an older one of this trainer"
+        raise ParameterError("resume_from_checkpoint", "a checkpoint whose token is damaged", expected) from None

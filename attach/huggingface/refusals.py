@@ -21,12 +21,13 @@ with extra("huggingface"):
     import torch
     from transformers import TrainingArguments
 
-__all__ = ["require_public", "require_rows", "require_supported", "require_unpacked"]
+__all__ = ["FULL_PRECISION", "require_public", "require_rows", "require_supported", "require_unpacked"]
 
+FULL_PRECISION = "gradients of rows are clipped in full precision here"
 _ONE_PROCESS = "the process that adds the noise cannot see how the others clip"
 _REFUSED: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     ("fp16", bool, "False: its scaler skips steps whose gradients overflow, and a skipped step can be seen"),
-    ("bf16", bool, "False: gradients of rows are clipped in full precision here"),
+    ("bf16", bool, f"False: {FULL_PRECISION}"),
     ("n_gpu", lambda found: found > 1, f"one device (CUDA_VISIBLE_DEVICES=0): {_ONE_PROCESS}"),
     ("world_size", lambda found: found > 1, f"1: {_ONE_PROCESS}"),
     ("deepspeed", bool, f"None: {_ONE_PROCESS}"),

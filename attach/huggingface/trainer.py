@@ -70,9 +70,16 @@ from dpledger.attach.huggingface.batches import (
     require_labels,
     stacked,
     steps_of,
+    token_of,
 )
 from dpledger.attach.huggingface.quiet import SHOWN, QuietTrainer
-from dpledger.attach.huggingface.refusals import require_public, require_rows, require_supported, require_unpacked
+from dpledger.attach.huggingface.refusals import (
+    FULL_PRECISION,
+    require_public,
+    require_rows,
+    require_supported,
+    require_unpacked,
+)
 from dpledger.attach.huggingface.rows import (
     RowLosses,
     made_up_rows,
@@ -83,7 +90,6 @@ from dpledger.attach.huggingface.rows import (
 )
 from dpledger.attach.opacus import OpacusRun, charging
 from dpledger.attach.opacus.objects import forget_seeds, freshen, require_relation
-from dpledger.attach.opacus.planning import charged_noise, charged_under
 from dpledger.decimals import Number, read, whole
 from dpledger.errors import ChargeInProgress, ContractViolation, ParameterError, ScopeError
 from dpledger.ledger.charging.takeovers import Resume
@@ -100,6 +106,7 @@ with extra("huggingface"):
 
 __all__ = ["PrivateTrainer"]
 
+_TRY = "which may tell of its rows (try both on made-up ones, in the form of yours: `example_rows`)"
 EVALUATED = "what the model is evaluated on, and what callbacks and loggers are given, is public"
 
 
@@ -108,14 +115,14 @@ class PrivateTrainer(QuietTrainer):
 
     `rate`: with which chance a step draws a row, chosen without looking at the rows. Required under add_remove; under
     zero_out, where neighbours share the number of rows, by default the batch size over that number.
-    `noise_multiplier`, `tail_delta`: of a plan of your own (default: those of `plan`, or, of a run that goes on, those
-    that it was begun with). `key`: under which it is charged once, and goes on. `grouped`: True declares that each row
-    is everything of one unit. `row_losses`: a function of the model and a batch (a dictionary of tensors, of which the
-    model is given all but the labels) to the loss of each row, for models that classify neither sequences nor tokens
-    and predict no next one. `example_rows`: rows that are made up, in the form of `train_dataset`, on which gradients
-    are tried, padding too where their lengths differ (default: random tokens or pixels). `data_collator`: is given one
-    row at a time; rows of different lengths are padded here, and masked, where that changed no gradient of those. `by`,
-    `reason`, `evidence`: as of `Scope.charging`. All else is as of `Trainer`.
+    `noise_multiplier`, `tail_delta`: of a plan of your own (default: those of `plan`). `key`: under which it is charged
+    once, and goes on. `grouped`: True declares that each row is everything of one unit. `row_losses`: a function of the
+    model and a batch (a dictionary of tensors, of which the model is given all but the labels) to the loss of each row,
+    for models that classify neither sequences nor tokens and predict no next one. `example_rows`: rows that are made
+    up, in the form of `train_dataset`, on which gradients are tried, padding too where their lengths differ (default:
+    random tokens or pixels). `data_collator`: is given one row at a time; rows of different lengths are padded here,
+    and masked, where that changed no gradient of those. `by`, `reason`, `evidence`: as of `Scope.charging`. All else is
+    as of `Trainer`.
 
     Claim: if the run is as its record's `assumes` says, it costs at most what is charged.
     Source: docs/proofs/dp_sgd.md, section 7; `attach.opacus.charging`.
@@ -181,24 +188,21 @@ class PrivateTrainer(QuietTrainer):
             optimizer_cls_and_kwargs=optimizer_cls_and_kwargs,
             preprocess_logits_for_metrics=preprocess_logits_for_metrics,
         )
+        if self.accelerator.mixed_precision != "no":  # as `accelerate launch` has it, whatever the arguments say
+            raise ParameterError("mixed_precision", self.accelerator.mixed_precision, f"'no': {FULL_PRECISION}")
 
     # ---- what is charged -------------------------------------------------------------------------------------------
 
     def plan(self) -> TrainingPlan:
-        """The least noise with which the scope admits this training now; nothing is charged. Raises as
-        `Scope.plan_training` does; ScopeError where the run under the key is charged, whose noise stands."""
-        charged = self._charged()
-        if charged is not None:
-            raise ScopeError(
-                f"the run under the key {self._key!r} is charged, and its noise multiplier, {charged[0]}, stands: "
-                "train(resume_from_checkpoint=True) goes on with it"
-            )
+        """The least noise with which the scope admits this training now; nothing is charged. Of a run that is charged
+        under the key already: the noise that it was begun with. Raises as `Scope.plan_training` does."""
         trained = sum(one.numel() for one in self.model.parameters() if one.requires_grad)
         return self._scope.plan_training(
             rate=self._public.rate,
             steps=self._steps,
             expected_batch_size=self._divisor,
             dimension=max(1, trained),
+            key=self._key,
         )
 
     @property
@@ -234,7 +238,7 @@ class PrivateTrainer(QuietTrainer):
         self._checkpoint = checkpoint(resume_from_checkpoint, Path(self.args.output_dir))
         self._resume: Resume = bool(resume_from_checkpoint)
         if self._checkpoint is not None:
-            self._resume = json.loads((self._checkpoint / RUN_FILE).read_text())
+            self._resume = token_of(self._checkpoint)
         if self._resume and self._key is None:
             raise ParameterError("key", None, "the key under which the run was begun, or is to go on")
         try:
@@ -314,16 +318,8 @@ class PrivateTrainer(QuietTrainer):
         noise, tail_delta = self._given
         if noise is not None:
             return read(noise, field="noise_multiplier"), tail_delta
-        charged = self._charged()
-        if charged is not None:
-            return charged
         plan = self.plan()
         return plan.noise_multiplier.exact, plan.tail_delta
-
-    def _charged(self) -> tuple[Decimal, Number | None] | None:
-        """The noise of the run under the key and how its price was asked for; None where none is charged."""
-        found = None if self._key is None else charged_under(self._scope, self._key)
-        return None if found is None else (charged_noise(found), found.tail_delta)
 
     def _enter(self, state: Any) -> None:
         """Hold the charge, once model, optimizer and schedule are as the checkpoint has them; the steps that were
@@ -372,7 +368,7 @@ class PrivateTrainer(QuietTrainer):
             if inputs:
                 found = came_to(functools.partial(self._wrong_of, model, *inputs[piece]))
                 if found != (None,):
-                    self._break("the model raised of a batch" if found is None else str(found[0]))
+                    self._break(f"the model raised of a batch, {_TRY}" if found is None else str(found[0]))
             else:  # nobody was drawn
                 for one in trained:
                     one.grad_sample = torch.zeros(0, *one.shape, dtype=one.dtype, device=one.device)
@@ -382,7 +378,7 @@ class PrivateTrainer(QuietTrainer):
     def _wrong_of(self, model: Any, rows: int, piece: Mapping[str, Any] | None) -> str | None:
         """The gradients of the rows of a piece; what is wrong with it, or None."""
         if piece is None:
-            return "the collator raised of a batch"
+            return f"the collator raised of a batch, {_TRY}"
         if self._labelled and "labels" not in piece:
             return f"a batch has no labels (expected {LABELS_EXPECTED})"
         losses = self._losses(model, self._prepare_inputs(piece))

@@ -15,9 +15,10 @@ The planned run is held before the first step. Each step passes the optimizer's 
 in blocks, durably, before its noise is drawn; skipped steps (`BatchMemoryManager`) draw none and cost none. What does
 not fit the plan is refused there, when nothing of that step is out: less noise for the norm that gradients were clipped
 to, gradients of several passes in one sum, more of them than rows, a higher rate, more steps, another optimizer state
-that is loaded, an update of gradients without noise, a buffer of the model that changed. An accountant that was set
-back ends the run at its full charge. Hooks of others detach nothing: Opacus's own slot for one is not used. After the
-block the optimizer stays guarded, until another run is charged: it draws no noise that nobody pays for.
+that is loaded, an update of gradients without noise, gradients of half precision, a buffer or another tensor of the
+model that changed beside its weights. An accountant that was set back ends the run at its full charge. Hooks of others
+detach nothing: Opacus's own slot for one is not used. After the block the optimizer stays guarded, until another run is
+charged: it draws no noise that nobody pays for.
 
 The rate is the chance with which its sampler takes a row: 24 random bits below a number, a little above that number.
 Opacus takes that number, and the one that sums are divided by, from the number of rows, which neighbours share under

@@ -17,6 +17,7 @@ from dpledger.ledger.charging.takeovers import Resume
 from dpledger.ledger.rules import run_tokens
 from dpledger.ledger.scope import Scope
 from dpledger.relations import Relation
+from dpledger.schema import flag
 
 with extra("opacus"):
     import opacus
@@ -133,7 +134,7 @@ def charging(
             "assumes": "; ".join([_assumed(scope.relation, grouped, by_row), *([assumes] if assumes else [])]),
         },
     )
-    return OpacusRun(run, plan, scope.relation, engine, model, optimizer, sampler, before, stays=resume is not False)
+    return OpacusRun(run, plan, scope.relation, engine, model, optimizer, loader, before, stays=resume is not False)
 
 
 def _require_ready(
@@ -154,6 +155,7 @@ def _require_ready(
     require_relation(scope.relation)
     if not isinstance(engine, opacus.PrivacyEngine):
         raise ParameterError("engine", type(engine).__name__, "the PrivacyEngine that made the optimizer private")
+    flag(by_row, field="by_row"), flag(grouped, field="grouped")
     if by_row and grouped:
         raise ParameterError("by_row", "True, and grouped", "one of them: rows that count one by one, or whole units")
     if scope.unit.max_contributions > 1 and not (grouped or by_row):

@@ -22,8 +22,9 @@ with extra("opacus"):
     import torch
     from torch.nn.modules.batchnorm import _BatchNorm, _NormBase
 
-__all__ = ["Buffers", "require_rows_apart", "require_trained"]
+__all__ = ["Kept", "require_rows_apart", "require_trained"]
 
+_OTHERS = frozenset({"_parameters", "_buffers", "_modules", "activations"})  # the last is where Opacus keeps its own
 _IN_ONE = "a model on one device, in one process"
 _APART = (
     "layers that keep rows apart, like GroupNorm or LayerNorm, or normalisations in eval() with statistics that are "
@@ -63,32 +64,75 @@ def _fault(layer: torch.nn.Module) -> tuple[str, str] | None:
     return None
 
 
-class Buffers:
-    """The buffers of a model as they are when this is made, all of which are public then."""
+class Kept:
+    """What layers keep beside their weights, as it is when this is made, all of which is public then: their buffers,
+    and tensors in attributes, also in lists, tuples and dictionaries there."""
 
     def __init__(self, model: torch.nn.Module) -> None:
-        self._layers = [(name, layer, _copied(layer._buffers)) for name, layer in model.named_modules()]
+        self._model = model
+        weights = self._weights()
+        self._layers = [
+            (name, layer, _copied(layer._buffers, weights), _copied(_attributes(layer), weights))
+            for name, layer in model.named_modules()
+        ]
 
     def changed(self) -> str | None:
         """The name of one that is not as it was; None where all are. After this all are as they were."""
-        found = None
-        for path, layer, kept in self._layers:
-            names = [name for name in {**kept, **layer._buffers} if not _same(kept, layer._buffers, name)]
-            if names:
-                found = found or f"{path}.{names[0]}".removeprefix(".")
-                layer._buffers.clear()
-                layer._buffers.update(_copied(kept))
+        weights, found = self._weights(), None
+        for path, layer, buffers, attributes in self._layers:
+            for kept, now, held in (
+                (buffers, layer._buffers, layer._buffers),
+                (attributes, _attributes(layer), vars(layer)),
+            ):
+                for name in {**kept, **now}:
+                    if _same(_tensors(kept.get(name), weights), _tensors(now.get(name), weights)):
+                        continue
+                    found = found or f"{path}.{name}".removeprefix(".")
+                    held.pop(name, None)
+                    if name in kept:
+                        held[name] = _copied(kept[name], weights)
         return found
 
+    def _weights(self) -> set[int]:
+        """Where the numbers of its weights lie: layers may have them under several names."""
+        return {one.untyped_storage().data_ptr() for one in self._model.parameters()}
 
-def _copied(buffers: dict[str, Any]) -> dict[str, Any]:
-    return {name: None if one is None else one.detach().clone() for name, one in buffers.items()}
+
+def _attributes(layer: torch.nn.Module) -> dict[str, Any]:
+    return {name: value for name, value in vars(layer).items() if name not in _OTHERS}
 
 
-def _same(kept: dict[str, Any], found: dict[str, Any], name: str) -> bool:
-    if name not in kept or name not in found:
-        return False
-    one, other = kept[name], found[name]
-    if one is None or other is None:
-        return one is other
-    return one.dtype == other.dtype and bool(torch.equal(one.nan_to_num(), other.nan_to_num()))
+def _copied(kept: Any, weights: set[int]) -> Any:
+    """The same, with tensors of its own but for `weights`."""
+    match kept:
+        case torch.Tensor():
+            return kept.detach().clone() if _tensors(kept, weights) else kept
+        case dict():
+            return {name: _copied(one, weights) for name, one in kept.items()}
+        case list():
+            return [_copied(one, weights) for one in kept]
+        case tuple():
+            return tuple(_copied(one, weights) for one in kept)
+        case _:
+            return kept
+
+
+def _tensors(kept: Any, weights: set[int]) -> list[torch.Tensor]:
+    """The tensors in what is kept, in their order, but for `weights`."""
+    match kept:
+        case torch.Tensor():
+            dense = kept.layout is torch.strided
+            return [kept] if dense and kept.untyped_storage().data_ptr() not in weights else []
+        case dict():
+            return _tensors(list(kept.values()), weights)
+        case list() | tuple():
+            return [tensor for one in kept for tensor in _tensors(one, weights)]
+        case _:
+            return []
+
+
+def _same(before: list[torch.Tensor], now: list[torch.Tensor]) -> bool:
+    return len(before) == len(now) and all(
+        one.dtype == other.dtype and bool(torch.equal(one.nan_to_num(), other.nan_to_num()))
+        for one, other in zip(before, now, strict=True)
+    )

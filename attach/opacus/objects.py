@@ -35,9 +35,11 @@ with extra("opacus"):
     from opacus.utils.uniform_sampler import DistributedUniformWithReplacementSampler, UniformWithReplacementSampler
 
 __all__ = [
+    "FINE",
     "WholeBatches",
     "clipped_to",
     "clipping_of",
+    "coarse_of",
     "counted",
     "forget_rows",
     "forget_seeds",
@@ -52,12 +54,15 @@ __all__ = [
     "reseed",
     "sampler_of",
     "share_rows",
+    "watch",
 ]
 
 _RELATIONS = (Relation.ADD_REMOVE, Relation.ZERO_OUT, Relation.REPLACE_ONE)
 _WORDS, _WORDS_FROM = 624, 24  # of 64 bits in a state of torch's Mersenne Twister, of which 32 are used; at which byte
 _BITS = 24  # of a uniform float32 of torch, which is a multiple of 2^-24
+_HANDS_OVER = "dpledger_hands_over"  # of a kind of loader
 _FLOATS = (torch.float32, torch.float64)
+FINE = "float32 or float64: sums of coarser floats round by more than they were clipped to"
 _CLIPPED = "clipping by hooks in one process: make_private(clipping='flat' or 'per_layer', grad_sample_mode='hooks')"
 _DISTRIBUTED = (
     "one of several processes: the one that adds the noise cannot see how the others clip, and one that draws an "
@@ -83,10 +88,13 @@ def require_clipped(optimizer: Any) -> None:
             raise ParameterError("optimizer", why, _CLIPPED)
     if type(optimizer) not in (DPOptimizer, DPPerLayerOptimizer):
         raise ParameterError("optimizer", type(optimizer).__name__, f"the DPOptimizer of make_private: {_CLIPPED}")
-    coarse = sorted({str(one.dtype) for one in optimizer.params if one.dtype not in _FLOATS})
-    if coarse:
-        expected = "float32 or float64: sums of coarser floats round by more than they were clipped to"
-        raise ParameterError("optimizer", f"parameters of {', '.join(coarse)}", expected)
+    if coarse := coarse_of(optimizer.params):
+        raise ParameterError("optimizer", f"parameters of {coarse}", FINE)
+
+
+def coarse_of(tensors: Iterable[torch.Tensor]) -> str:
+    """The types among those of `tensors` that are too coarse to sum, as words; nothing where there is none."""
+    return ", ".join(sorted({str(one.dtype) for one in tensors if one.dtype not in _FLOATS}))
 
 
 def clipping_of(optimizer: Any) -> str:
@@ -179,10 +187,13 @@ class WholeBatches(UniformWithReplacementSampler):  # type: ignore[misc]
     would come on top: some of them twice, under the noise for once. What was left is dropped: nobody has seen it.
 
     `drawn_at`: the largest rate of a pass that began here; None of none. `unused`: how many rows each batch of the last
-    one has of which no step was taken."""
+    one has that the loop was given, and of which no step was taken. `hands_over`: whether the loader of the next pass
+    says when it gives one away (`watch`); of another loader a batch counts as given when it is drawn."""
 
     drawn_at: Decimal | None
     unused: list[int]
+    hands_over: bool
+    _ahead: list[int]
     _optimizer: Any
 
     @classmethod
@@ -190,21 +201,48 @@ class WholeBatches(UniformWithReplacementSampler):  # type: ignore[misc]
         """Make `sampler` one of these, where it stands: loaders hold it already. Passes that began before do not count,
         unless they were watched at this rate."""
         if type(sampler) is not cls or sampler.drawn_at != rate_of(sampler):
-            sampler.drawn_at, sampler.unused = None, []
+            sampler.drawn_at, sampler.unused, sampler.hands_over = None, [], False
         sampler.__class__, sampler._optimizer = cls, optimizer
+
+    def hand_over(self) -> None:
+        """The loop has the next batch, unless another pass began since it was drawn."""
+        self.unused += self._ahead[:1]
+        del self._ahead[:1]
 
     def __iter__(self) -> Generator[list[int], None, None]:
         reseed(self._optimizer, self)
         self._optimizer._step_skip_queue.clear()
         self._optimizer._is_last_step_skipped = False
         forget_rows(self._optimizer)
-        self.unused = []
+        self.unused, self._ahead = [], []
+        is_handed_over, self.hands_over = self.hands_over, False
         for batch in super().__iter__():
             rate = rate_of(self)
             self.drawn_at = rate if self.drawn_at is None else max(self.drawn_at, rate)
-            self.unused.append(len(batch))
+            (self._ahead if is_handed_over else self.unused).append(len(batch))
             yield batch
             reseed(self._optimizer, self)  # the loop may have seeded
+
+
+def watch(loader: Any, optimizer: Any) -> None:
+    """Follow from here on which batches of `loader`, as `sampler_of` takes it, were drawn, given away and used."""
+    sampler = sampler_of(loader)
+    WholeBatches.watch(sampler, optimizer)
+    if loader.batch_sampler is sampler and not hasattr(loader, _HANDS_OVER):
+        loader.__class__ = _one_by_one(type(loader))
+
+
+def _one_by_one(kind: Any) -> Any:
+    """The same kind of loader, which says when the loop is given a batch: its workers draw some ahead, and with these a
+    second step on one batch looks like a step on the next."""
+
+    def batches(loader: Any) -> Generator[Any, None, None]:
+        loader.batch_sampler.hands_over = True
+        for batch in kind.__iter__(loader):
+            loader.batch_sampler.hand_over()
+            yield batch
+
+    return type(kind.__name__, (kind,), {"__iter__": batches, _HANDS_OVER: True})
 
 
 def forget_rows(optimizer: Any) -> None:

@@ -21,17 +21,14 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 from dpledger.attach.extras import extra
-from dpledger.attach.opacus.charging import KIND
 from dpledger.attach.opacus.objects import rate_at, rate_of, require_relation, require_unweighted, sampler_of
 from dpledger.attach.opacus.public import by_declaration, require_declared
-from dpledger.decimals import Number, read, round_up
+from dpledger.decimals import Number, round_up
 from dpledger.errors import ParameterError
-from dpledger.ledger.accounts.recomposition import Admission
 from dpledger.ledger.scope import Scope
 from dpledger.mechanisms.training.training_plans import TrainingPlan
 from dpledger.relations import Relation
@@ -40,7 +37,7 @@ with extra("opacus"):
     import torch
     from opacus.data_loader import DPDataLoader
 
-__all__ = ["charged_noise", "charged_under", "plan_training"]
+__all__ = ["plan_training"]
 
 
 def plan_training(
@@ -88,14 +85,3 @@ def plan_training(
     size = round_up(Fraction(rows) * Fraction(drawn)) if expected_batch_size is None else expected_batch_size
     sizes: Any = {"rate": drawn, "steps": steps, "expected_batch_size": size, "dimension": max(1, trained)}
     return scope.plan_training(**sizes, key=key)
-
-
-def charged_under(scope: Scope, key: str) -> Admission | None:
-    """The run of Opacus that is charged under `key`; None where none is."""
-    every = scope.releases()
-    return next((one for one in every if (one.scope, one.key, one.mechanism.kind) == (scope.name, key, KIND)), None)
-
-
-def charged_noise(run: Admission) -> Decimal:
-    """The noise multiplier that a run of Opacus is charged with."""
-    return read(str(run.mechanism.parameters["noise_multiplier"]), field="noise_multiplier")

@@ -12,8 +12,18 @@ from dpledger.accounting.composition import GaussianLaw, Group, PoissonSampled, 
 from dpledger.accounting.profile import Bounds, compose
 from dpledger.attach.extras import extra
 from dpledger.attach.fitting import told_what_fits
-from dpledger.attach.opacus.layers import Buffers
-from dpledger.attach.opacus.objects import WholeBatches, clipped_to, counted, forget_rows, null_odd_rows, reseed
+from dpledger.attach.opacus.layers import Kept
+from dpledger.attach.opacus.objects import (
+    FINE,
+    clipped_to,
+    coarse_of,
+    counted,
+    forget_rows,
+    null_odd_rows,
+    reseed,
+    sampler_of,
+    watch,
+)
 from dpledger.attach.opacus.public import Public
 from dpledger.decimals import Number, read, text
 from dpledger.errors import ContractViolation, Halted, ParameterError
@@ -80,13 +90,14 @@ class OpacusRun:
         engine: Any,
         model: Any,
         optimizer: Any,
-        sampler: Any,
+        loader: Any,
         steps_before: int,
         *,
         stays: bool,
     ) -> None:
         self._run, self._plan, self._relation = run, plan, relation
-        self._engine, self._model, self._optimizer, self._sampler = engine, model, optimizer, sampler
+        self._engine, self._model, self._optimizer = engine, model, optimizer
+        self._loader, self._sampler = loader, sampler_of(loader)
         self._grants = _grants(run, block_of(plan.steps, stays=stays))
         self._steps_before = steps_before
         self._before = self._counted = counted(engine)
@@ -201,9 +212,9 @@ class OpacusRun:
         self._clip_and_accumulate = kind.clip_and_accumulate.__get__(optimizer)
         self._draw_and_add = kind.add_noise.__get__(optimizer)
         setattr(inner, _CHARGED_IN, self)
-        WholeBatches.watch(self._sampler, optimizer)
+        watch(self._loader, optimizer)
         self._plan.public.impose(self._sampler, optimizer)
-        self._buffers = Buffers(self._model)
+        self._kept = Kept(self._model)
         optimizer.clip_and_accumulate = self._clip
         optimizer.add_noise = self._add_noise
         self._handles = (
@@ -222,12 +233,14 @@ class OpacusRun:
                 raise Halted("no batch was drawn since the run began: begin the pass over the loader inside its block")
             if rate > (planned := self._plan.public.rate):
                 raise Halted(f"the sampler took a row with probability {rate}, above the planned {planned}")
-            if (name := self._buffers.changed()) is not None:
+            if (name := self._kept.changed()) is not None:
                 raise Halted(
-                    f"{name}, a buffer of the model, changed since the run began, and is as it was again: what layers "
-                    "keep of rows has no noise (put the layer in eval(), or replace it)"
+                    f"{name}, which a layer keeps beside its weights, changed since the run began, and is as it was "
+                    "again: what layers keep of rows has no noise (put the layer in eval(), replace it, or keep "
+                    "what is public outside of the model)"
                 )
             self._require_one_each()
+            self._require_fine()
             self._clipped_to = max(self._clipped_to, clipped_to(self._optimizer))
             null_odd_rows(self._optimizer)
             self._clip_and_accumulate()
@@ -266,6 +279,11 @@ class OpacusRun:
                 "a step has more gradients than rows were drawn, and each of them is clipped by itself: give the model "
                 "each row once, and keep the first axis that of rows in all of its layers"
             )
+
+    def _require_fine(self) -> None:
+        """Halted for gradients that are coarser than their weights, as those of `torch.autocast` are."""
+        if coarse := coarse_of(self._optimizer.grad_samples):
+            raise Halted(f"gradients of {coarse}, where the charge is for {FINE} (train without autocast)")
 
     def _require_history(self) -> None:
         found = counted(self._engine)

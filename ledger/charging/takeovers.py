@@ -125,10 +125,11 @@ def _require_used(book: Handle, request: Request) -> None:
 
 def _warn_of_lost(behind: int, charge: OpenCharge, *, has_token: bool) -> None:
     advice = "" if has_token else "; no token was given: if there is a checkpoint, stop and give its token"
+    lost = charge.granted - behind
     warnings.warn(
-        f"the model has run {behind} steps of the plan, but {charge.granted} of {charge.steps} are granted and "
-        f"charged: {charge.granted - behind} are lost, because no step runs twice. The run continues after step "
-        f"{charge.granted}{advice}",
+        f"the model has run {behind} step{'s' * (behind != 1)} of the plan, but {charge.granted} of {charge.steps} are "
+        f"granted and charged: {lost} {'is' if lost == 1 else 'are'} lost, because no step runs twice. "
+        f"The run continues after step {charge.granted}{advice}",
         StepsLost,
         stacklevel=5,
     )

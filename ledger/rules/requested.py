@@ -172,7 +172,7 @@ def require_same(state: State, scope: ScopeState, request: Request, earlier: Ear
         where = "still open" if earlier.ended is None else f"entry {earlier.ended} ended it"
         raise KeyReused(
             f"key {request.key!r} was used in scope {request.scope!r} for another request ({where}; "
-            "`scope.releases()` shows which): use a new key"
+            "`scope.releases()` shows which): ask in the same words, or use a new key, which is paid for by itself"
         )
 
 

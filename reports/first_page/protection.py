@@ -280,6 +280,8 @@ def _left(account: ScopeAccount, scopes: Mapping[str, ScopeState]) -> tuple[str,
         case _:
             assert_never(account.filter)
     left = {name: decimals.parse(account.left_by_account[name], field=name) for name in deciding}
+    if not left.get("delta") and not decimals.parse(account.spent_by_account.get("delta", "0"), field="delta"):
+        left.pop("delta", None)  # the budget has none
     return (f"Left: {', '.join(f'{words.at_least(of)} of {unit_of(name)}' for name, of in left.items())}.",)
 
 
@@ -365,7 +367,8 @@ def meaning(promise: Promise | None) -> Answer:
             id="first_page/odds",
             title="Right guesses out of a hundred",
             description=(
-                f"Guesses whether one {unit} is in the data: right by luck, and right at most after seeing everything."
+                f"Guesses {explain.question(promise.relation, unit)}: right by luck, and right at most after seeing "
+                "everything."
             ),
             chart=OddsChart(before=HALF, after=odds.guess),
         ),

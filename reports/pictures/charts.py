@@ -68,7 +68,7 @@ def _spent(chart: SpentChart) -> Iterator[Markup]:
     first = min([chart.last - 1, *(point.index for point in chart.points), *chart.refused])
     x = frame.horizontal(float(chart.last), float(max(first - 1, 0)))
     y = frame.vertical(float(max([chart.budget, *known])) * 1.08)
-    yield from frame.grid(x, y, "entry of the ledger", "ε")
+    yield from frame.grid(x, y, "entry of the ledger", "ε", whole=True)
     yield svg.path([(frame.left, y.at(chart.budget)), (frame.right, y.at(chart.budget))], "line budget")
     yield svg.label(
         f"budget {words.at_most(chart.budget)}", frame.right, y.at(chart.budget) - 7, anchor="end", style="label strong"

@@ -99,19 +99,19 @@ def ticks(high: float, most: int = 5) -> tuple[float, ...]:
     return tuple(step * place for place in range(int(high / step + 1e-9) + 1))
 
 
-def marks(low: float, high: float) -> tuple[float, ...]:
-    """Round numbers from `low` to `high`: whole ones where `low` is one and they are far enough apart.
+def marks(low: float, high: float, *, whole: bool = False) -> tuple[float, ...]:
+    """Round numbers from `low` to `high`; whole ones alone, of what is counted.
 
-    >>> marks(51, 79)
-    (60.0, 70.0)
+    >>> marks(51, 79), marks(0, 12), marks(0, 12, whole=True)
+    ((60.0, 70.0), (0.0, 2.5, 5.0, 7.5, 10.0), (0.0, 3.0, 6.0, 9.0, 12.0))
     >>> marks(0, 4) == ticks(4)
     True
     """
     if not high > low:
         return (low,)
     step = (*ticks(high - low), 0.0)[1]
-    if low and step < 1 <= high - low:
-        step = 1.0
+    if whole:
+        step = float(ceil(step))
     return tuple(step * place for place in range(ceil(low / step - 1e-9), int(high / step + 1e-9) + 1))
 
 
@@ -136,13 +136,13 @@ class Frame:
         """Numbers from 0 to `high`, from bottom to top."""
         return Scale(0.0, high, self.bottom, self.top)
 
-    def grid(self, x: Scale, y: Scale, x_name: str, y_name: str) -> Iterable[Markup]:
-        """Grid lines, ticks and the names of both axes."""
+    def grid(self, x: Scale, y: Scale, x_name: str, y_name: str, *, whole: bool = False) -> Iterable[Markup]:
+        """Grid lines, ticks and the names of both axes; `whole`: whether whole numbers alone stand on the lower one."""
         for tick in ticks(y.high):
             at = y.at(tick)
             yield element("line", x1=self.left, x2=self.right, y1=at, y2=at, class_="grid")
             yield label(_number(tick), self.left - 8, at + 4, anchor="end", style="tick")
-        for tick in marks(x.low, x.high):
+        for tick in marks(x.low, x.high, whole=whole):
             yield label(_number(tick), x.at(tick), self.bottom + 20, anchor="middle", style="tick")
         yield element("line", x1=self.left, x2=self.right, y1=self.bottom, y2=self.bottom, class_="axis")
         yield label(x_name, (self.left + self.right) / 2, self.bottom + 42, anchor="middle", style="name")

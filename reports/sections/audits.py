@@ -50,7 +50,7 @@ OF_RUNS_ELSEWHERE = "Audits of what ran elsewhere and is charged here"
 NOWHERE = "Audits of mechanisms whose names did not run here"
 ITS_CHARGE = "whose charge an audit names: whoever recorded the audit says that it was of this run"
 ITS_NAME = "under a name that was audited: the entries do not say whether the audit was of this run"
-NO_AUDIT = "under names that were not audited: no entry says whether an audit was of them"
+NO_AUDIT = "never audited: no entry ties an audit to such a run"
 NOT_HERE = (
     "Nothing that is charged in this ledger has these names. If a verdict names a budget, whoever recorded it says so; "
     "if it names none, it says nothing about this ledger. Planted faults are listed here too: they show that the "

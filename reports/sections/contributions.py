@@ -42,7 +42,7 @@ def contributions(account: ScopeAccount) -> Picture | None:
     named = _mixed_name(account, carrier) if mixed else words.account(carrier)
     return Picture(
         id=f"scope:{account.scope}/contributions",
-        title=f"What each mechanism contributes to {account.scope}",
+        title=f"What each mechanism contributes to scope {account.scope}",
         description=f"The {named}, which admitted the last request, may reach {words.at_least(limit)}"
         + (f"; an epsilon is read from it by adding {words.at_most(_offset(account, carrier))}" if mixed else "")
         + ". "

@@ -84,7 +84,7 @@ def meaning(accounts: Sequence[ScopeAccount], engine: CertifiedProfiles) -> Sect
 
 
 def _sentences(account: ScopeAccount) -> Prose:
-    everything = f"everything that {account.scope} may ever release"
+    everything = f"everything that scope {account.scope} may ever release"
     lines = explain.sentences(_worst(account), account.relation, account.unit.name, everything)
     return Prose(id="meaning/odds_sentences", lines=lines)
 
@@ -202,7 +202,7 @@ def _curves(account: ScopeAccount, plans: Sequence[PlannedRun], engine: Certifie
             curves.append(TradeoffCurve(label=plan.name, role="plan", points=points))
     return Picture(
         id=f"scope:{account.scope}/tradeoff",
-        title=f"What a test can learn about one {account.unit.name} in {account.scope}",
+        title=f"What a test can learn about one {account.unit.name} in scope {account.scope}",
         description="For each rate of false alarms, the share of true cases that any test must miss. The diagonal is "
         "guessing; the closer a curve is to it, the less can be learnt. "
         + " ".join(_curve_words(curve) for curve in curves),

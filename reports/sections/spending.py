@@ -246,10 +246,12 @@ def _told(most: Decimal) -> Cell:
 def _picture(account: ScopeAccount, size: int) -> Picture:
     chart = _chart(account, size)
     delta = words.at_most(account.delta)
-    refused = f" Crosses mark {words.count(len(account.refusals), 'refusal')}." if account.refusals else ""
+    refusals = len(account.refusals)
+    mark = "A cross marks" if refusals == 1 else "Crosses mark"
+    refused = f" {mark} {words.count(refusals, 'refusal')}." if refusals else ""
     return Picture(
         id=f"scope:{account.scope}/spent_picture",
-        title=f"Spent in {account.scope}, over the entries of the ledger",
+        title=f"Spent in scope {account.scope}, over the entries of the ledger",
         description=f"The reading of epsilon at δ = {delta} after each entry: at most "
         f"{words.at_most(upper(account))} now, of a budget of {words.at_most(chart.budget)}. The solid line is the "
         f"upper bound, the dotted one the lower bound, the dashed one the budget.{refused}",

@@ -449,6 +449,9 @@ def test_rows_of_a_unit_that_are_drawn_one_by_one_are_charged_together() -> None
         study.charging(scope)
     with pytest.raises(ParameterError, match="by_row: expected one of them"):
         study.charging(scope, grouped=True, by_row=True)
+    for name in ("grouped", "by_row"):
+        with pytest.raises(ParameterError, match=f"{name}: expected True or False, got no"):
+            study.charging(scope, 12, **{name: "no"})
     with study.charging(scope, by_row=True) as run:
         study.train(12)
         step = PoissonSampled(GaussianLaw(2), rate=rate_of(study.loader.batch_sampler))
@@ -854,6 +857,28 @@ def test_each_step_takes_a_batch_that_was_drawn_in_the_block_at_its_rate() -> No
     assert run.taken == 4
 
 
+def test_a_second_step_on_one_batch_is_refused_though_workers_drew_others_ahead() -> None:
+    _, scope = scope_of()
+    study = Study()
+    sampler = study.loader.batch_sampler
+    study.loader = DataLoader(
+        study.loader.dataset, batch_sampler=sampler, num_workers=2, multiprocessing_context="fork"
+    )
+    with study.charging(scope) as run:
+        batches = study.batches()
+        for _ in range(2):
+            batch = next(batches)
+            study.optimizer.zero_grad()
+            study.backward(batch)
+            study.optimizer.step()
+        study.optimizer.zero_grad()
+        study.backward(batch)
+        study.keeps_its_weights_when(study.optimizer.step, Halted, "a batch of its own")
+        study.optimizer.zero_grad()
+        study.train(2)
+    assert run.taken == 4
+
+
 def test_a_sum_of_a_layer_that_was_frozen_since_is_dropped_with_the_others() -> None:
     _, scope = scope_of()
     study = Study()
@@ -1095,7 +1120,9 @@ def test_a_buffer_that_changes_is_refused_in_the_step_and_is_as_it_was_again() -
     layer = Remembers()
     study = Study("rdp", layer)
     with study.charging(scope) as run:
-        study.keeps_its_weights_when(lambda: study.train(1), Halted, "1.seen, a buffer of the model, changed")
+        study.keeps_its_weights_when(
+            lambda: study.train(1), Halted, "1.seen, which a layer keeps beside its weights, changed"
+        )
         assert study.model.state_dict()["_module.1.seen"].tolist() == [0, 0]
         assert run.granted == 0
         layer.eval()
@@ -1112,8 +1139,69 @@ def test_a_normalisation_with_public_statistics_stays_as_it_is() -> None:
         study.train(2)
         assert run.taken == 2
         frozen.train()
-        study.keeps_its_weights_when(lambda: study.train(1), Halted, "running_mean, a buffer")
+        study.keeps_its_weights_when(lambda: study.train(1), Halted, "running_mean, which a layer keeps")
         assert frozen.state_dict()["running_mean"].tolist() == [0, 0]
+
+
+class Notes(torch.nn.Module):  # type: ignore[misc]
+    """Writes down what it saw, in plain attributes; the weights and a number of its own it may have there."""
+
+    def __init__(self, note: Callable[[Notes, torch.Tensor], object]) -> None:
+        super().__init__()
+        self.inner = torch.nn.Linear(2, 2)
+        self.same_weights, self.passes = [self.inner.weight, self.inner.weight.detach()], 0
+        self.mean, self.seen, self.notes = torch.zeros(2), None, {"logits": [torch.zeros(1)]}
+        self.note = note
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        self.passes += 1
+        if self.training:
+            self.note(self, rows.detach())
+        return self.inner(rows)
+
+
+@pytest.mark.parametrize(
+    ("note", "name"),
+    [
+        (lambda layer, rows: layer.mean.add_(rows.sum(0)), "mean"),
+        (lambda layer, rows: setattr(layer, "mean", rows.sum(0)), "mean"),
+        (lambda layer, rows: setattr(layer, "seen", rows), "seen"),
+        (lambda layer, rows: setattr(layer, "last", (rows,)), "last"),
+        (lambda layer, rows: layer.notes["logits"].append(rows), "notes"),
+    ],
+    ids=["in place", "another", "none before", "new", "in a list"],
+)
+def test_a_tensor_in_an_attribute_that_changes_is_refused_in_the_step_and_is_as_it_was_again(
+    note: Callable[[Notes, torch.Tensor], object], name: str
+) -> None:
+    """The next step would see it, and `torch.save(model)` writes it."""
+    _, scope = scope_of()
+    layer = Notes(note)
+    study = Study("rdp", layer)
+    with study.charging(scope) as run:
+        study.keeps_its_weights_when(lambda: study.train(1), Halted, f"1.{name}, which a layer keeps beside")
+        assert layer.mean.tolist() == [0, 0]
+        assert layer.seen is None
+        assert not hasattr(layer, "last")
+        assert layer.notes == {"logits": [torch.zeros(1)]}
+        assert run.granted == 0
+        layer.note = lambda layer, rows: None
+        study.train(2)
+        assert (run.taken, layer.passes) == (2, 3)
+
+
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16])
+def test_gradients_of_half_precision_are_refused_in_the_step(kind: torch.dtype) -> None:
+    """The weights are whole, but autocast makes gradients of rows that are not, and Opacus sums them as they are: of
+    505 rows of norm 1 or less one moves the sum by nearly 3."""
+    _, scope = scope_of()
+    study = Study()
+    with study.charging(scope) as run:
+        with torch.autocast("cpu", dtype=kind):
+            study.keeps_its_weights_when(lambda: study.train(1), Halted, f"gradients of {kind}, .*without autocast")
+        assert run.granted == 0
+        study.train(2)
+        assert run.taken == 2
 
 
 def test_another_model_than_the_one_that_is_trained_is_refused() -> None:

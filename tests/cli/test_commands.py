@@ -232,7 +232,7 @@ def test_of_several_scopes_each_is_read_and_of_none_nothing(run: Run, tmp_path: 
             book.scope(f"s{number:02}", dataset=f"d{number}", **rules)
     several = run("spent", "many.ledger")
     assert (none.exit_code, several.exit_code) == (2, 0)
-    assert "the ledger has no scope" in none.stderr
+    assert "the ledger has no scope yet: somebody opens one in Python" in none.stderr
     assert "s00: spent epsilon" in several.stdout
     assert "s20: spent epsilon" in several.stdout
     told = json.loads(run("spent", "many.ledger", "--json").stdout)["scopes"]

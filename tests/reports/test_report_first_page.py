@@ -302,6 +302,7 @@ def test_of_a_budget_in_mu_its_share_is_told_and_why_the_epsilon_is_none() -> No
     [
         (dpl.PureDP(1), "Left: 0.75 of ε."),
         (dpl.ApproxDP(1, "1e-6"), "Left: 0.75 of ε, 5e-7 of δ."),
+        (ZCDP(1), "Left: 0.9711 of ρ."),  # 1 - (epsilon - 1 + exp(-epsilon)); there is no δ to be left
         (RDP((2, 8), (2, 4)), "Left: 3.836 of the divergence that is allowed."),
     ],
 )
@@ -384,6 +385,17 @@ def test_the_odds_are_those_of_the_promise_and_the_picture_shows_no_less(epsilon
         truth = (1 + (raised - 1 + 2 * mpmath.mpf(delta)) / (raised + 1)) / 2
         assert 0 <= mpmath.mpf(str(chart.chart.after)) - truth < mpmath.mpf("1e-9")
     assert chart.chart.before == Decimal("0.5")
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one", "zero_out", "label_flip"])
+def test_picture_and_sentence_are_of_one_guess(relation: str) -> None:
+    with dpl.Ledger.in_memory() as book:
+        book.scope("s", unit="patient", relation=relation, budget=PureDP(1), dataset="d")
+        found = {answer.id: answer for answer in build(book.verify()).pages[0].answers}["first_page/meaning"]
+    assert found.picture is not None
+    guess = found.picture.description.removeprefix("Guesses ").partition(":")[0]
+    assert f"by coin flip {guess}, they are right" in found.lines[0]
+    assert ("in the data" in guess) == (relation == "add_remove")
 
 
 @pytest.mark.parametrize(("epsilon", "marks"), [("1", 74), ("4", 99), ("0.01", 51)])

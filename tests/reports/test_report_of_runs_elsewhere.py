@@ -76,7 +76,7 @@ def test_the_annex_says_which_budget_an_audit_is_about_and_nothing_untrue_of_wha
         ("violation", "patients"),
         ("violation", "none is named"),
     ]
-    assert "1 run elsewhere under names that were not audited" in text
+    assert "1 run elsewhere never audited: no entry ties an audit to such a run" in text
     assert "each kind was audited" not in text
 
 

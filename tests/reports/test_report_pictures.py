@@ -80,6 +80,9 @@ def test_refusals_are_marked_where_they_happened() -> None:
     (chart,) = charts(build(record.verified()), SpentChart)
     assert chart.refused == (2,)
     assert chart.points == ()
+    assert any("A cross marks 1 refusal." in one.description for one in pictures(build(record.verified())))
+    record.ask("s", Laplace(sensitivity=1, epsilon=3))
+    assert any("Crosses mark 2 refusals." in one.description for one in pictures(build(record.verified())))
 
 
 def test_what_comes_before_the_first_charge_takes_no_room_and_every_line_fits_a_phone() -> None:

@@ -16,7 +16,7 @@ from dpledger.accounting.pricing.outcomes import planned
 from dpledger.reports import words
 from dpledger.reports.grouping import MOST_ROWS, grouped, indices, span
 from dpledger.reports.model import visible
-from dpledger.reports.pictures.svg import element, ticks
+from dpledger.reports.pictures.svg import element, marks, ticks
 
 AMOUNTS = st.decimals("0", "1000000", allow_nan=False, allow_infinity=False, places=30)
 
@@ -140,6 +140,13 @@ def test_ticks_are_few_and_inside(high: float) -> None:
     assert 1 <= len(found) <= 7
     assert found[0] == 0
     assert all(0 <= tick <= high * (1 + 1e-9) for tick in found)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 10**6))
+def test_marks_of_what_is_counted_are_whole(low: int, more: int) -> None:
+    found = marks(low, low + more, whole=True)
+    assert all(mark == int(mark) and low <= mark <= low + more for mark in found)
+    assert len(found) <= 7
 
 
 def test_svg_escapes_text_and_attributes() -> None:

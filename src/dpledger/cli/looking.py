@@ -184,7 +184,7 @@ def _only(scopes: Iterable[str]) -> str:
 
     for name in scopes:
         return name
-    raise ScopeError("the ledger has no scope")
+    raise ScopeError("the ledger has no scope yet: somebody opens one in Python (docs/start.md, 2)")
 
 
 def _spent(account: ScopeAccount) -> str:
