@@ -13,16 +13,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
+from functools import lru_cache
 from typing import assert_never
 
 from dpledger import decimals
-from dpledger.accounting.profile import Profile
+from dpledger.accounting.guarantees import Guarantee
+from dpledger.accounting.profile import Profile, compose
 from dpledger.decimals import ZERO
 from dpledger.errors import CannotCertify
 from dpledger.relations import Relation
 from dpledger.reports import words
 
-__all__ = ["LARGEST", "PRECISION", "RATES", "Odds", "missed_at_least", "odds", "question", "sentences", "worst_case"]
+__all__ = [
+    "LARGEST",
+    "PRECISION",
+    "RATES",
+    "Odds",
+    "missed_at_least",
+    "odds",
+    "promised",
+    "question",
+    "sentences",
+    "worst_case",
+]
 
 SUSPICION = Decimal("0.01")  # a suspicion of 1 %, before anything is released
 RATES = (Decimal("0.01"), Decimal("0.001"))  # false-positive rates at which the test's power is told
@@ -70,6 +83,29 @@ def _pure(profile: Profile) -> Decimal:
         return decimals.round_up(profile.epsilon(ZERO).upper)
     except CannotCertify:
         return decimals.INFINITY
+
+
+@lru_cache(maxsize=512)
+def promised(guarantee: Guarantee | None, relation: Relation, epsilon: Decimal, delta: Decimal) -> Odds:
+    """What a promise that is read as (epsilon, delta) lets somebody learn: where it says more than these two, as a mu
+    or a rho does, by its own trade-off curve.
+
+    Claim: as `odds`. Source: `odds`, `worst_case`; both hold, so each number is the smaller one.
+    """
+    read = worst_case(epsilon, delta)
+    if guarantee is None or guarantee.is_point:
+        return read
+    try:
+        real = odds(compose(guarantee, relation=relation), delta)
+    except CannotCertify:
+        return read
+    return Odds(
+        advantage=min(real.advantage, read.advantage),
+        guess=min(real.guess, read.guess),
+        suspicion=read.suspicion,
+        exception=read.exception,
+        power=tuple(map(min, real.power, read.power)),
+    )
 
 
 def worst_case(epsilon: Decimal, delta: Decimal) -> Odds:

@@ -18,7 +18,7 @@ from dpledger.ledger.entries.bodies import Aborted, Audited, Reserved
 from dpledger.ledger.entries.entry import Entry
 from dpledger.ledger.rules.scope_state import ScopeState
 from dpledger.relations import Relation, Unit
-from dpledger.reports.explain import worst_case
+from dpledger.reports.explain import Odds, promised
 from dpledger.spelling import spelt_alike
 
 __all__ = ["Promise", "concerning", "covering", "is_read", "look_alikes", "members", "promises"]
@@ -38,6 +38,11 @@ class Promise:
     delta: Decimal
     read: bool
 
+    @property
+    def odds(self) -> Odds:
+        """What it lets somebody learn about one unit."""
+        return promised(self.guarantee, self.relation, self.epsilon, self.delta)
+
 
 def promises(
     accounts: Sequence[ScopeAccount], people: SamePeople, scopes: Mapping[str, ScopeState]
@@ -56,8 +61,7 @@ def promises(
 
 
 def _weakest_first(promise: Promise) -> tuple[Decimal, Decimal, Decimal, tuple[str, ...]]:
-    guess = worst_case(promise.epsilon, promise.delta).guess
-    return negative(guess), negative(promise.epsilon), negative(promise.delta), promise.scopes
+    return negative(promise.odds.guess), negative(promise.epsilon), negative(promise.delta), promise.scopes
 
 
 def is_read(guarantee: Guarantee) -> bool:

@@ -356,7 +356,7 @@ def meaning(promise: Promise | None) -> Answer:
     if promise is None or promise.epsilon.is_infinite():
         line = "no limit is known on what can be learnt about one person"
         return Answer(id=id_, question=question, text="unknown", lines=(line,), status="unknown")
-    odds, unit = explain.worst_case(promise.epsilon, promise.delta), promise.unit.name
+    odds, unit = promise.odds, promise.unit.name
     guess, suspicion = explain.sentences(odds, promise.relation, unit, f"everything in {_named(promise)}")[:2]
     return Answer(
         id=id_,

@@ -11,7 +11,6 @@ from dpledger.decimals import ZERO, round_up, subtract
 from dpledger.ledger.accounts.recomposition import ScopeAccount
 from dpledger.ledger.entries.entry import Entry
 from dpledger.reports import words
-from dpledger.reports.explain import worst_case
 from dpledger.reports.model import Cell, Column, Prose, Section, Table, blocks
 from dpledger.reports.promises import Promise
 from dpledger.reports.sections.accuracy import CONFIDENCE
@@ -94,7 +93,7 @@ def _promises(found: Sequence[Promise]) -> Iterator[tuple[Cell, ...]]:
 
 def _suspicions(found: Sequence[Promise]) -> Iterator[tuple[Cell, ...]]:
     """The exception of what becomes of a suspicion, which is told of each scope."""
-    shares = [worst_case(one.epsilon, one.delta).exception for one in found if not one.epsilon.is_infinite()]
+    shares = [one.odds.exception for one in found if not one.epsilon.is_infinite()]
     if any(shares):
         told = Cell("what a suspicion of 1 % becomes", note="that sentence alone; the promise holds all the same")
         yield Cell("a suspicion becomes more than is stated"), told, _share(max(shares)), Cell(NOT_ADDED)

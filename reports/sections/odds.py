@@ -32,6 +32,7 @@ __all__ = ["meaning"]
 
 MOST_PLANS = 8  # kinds of runs whose own odds are told
 MOST_CURVES = 3  # of these, whose curves are drawn
+BY_ITS_CURVE = "by its own trade-off curve"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +86,12 @@ def meaning(accounts: Sequence[ScopeAccount], engine: CertifiedProfiles) -> Sect
 
 def _sentences(account: ScopeAccount) -> Prose:
     everything = f"everything that scope {account.scope} may ever release"
-    lines = explain.sentences(_worst(account), account.relation, account.unit.name, everything)
+    lines = explain.sentences(_of_budget(account), account.relation, account.unit.name, everything)
     return Prose(id="meaning/odds_sentences", lines=lines)
 
 
-def _worst(account: ScopeAccount) -> explain.Odds:
-    return explain.worst_case(*bounds_of(account))
+def _of_budget(account: ScopeAccount) -> explain.Odds:
+    return explain.promised(account.budget, account.relation, *bounds_of(account))
 
 
 def _plans(account: ScopeAccount, engine: CertifiedProfiles, room: int) -> PlansOfScope:
@@ -132,11 +133,12 @@ def _odds_table(
     accounts: Sequence[ScopeAccount], plans: Mapping[str, PlansOfScope], engine: CertifiedProfiles
 ) -> Table:
     def rows(account: ScopeAccount) -> Iterator[tuple[Cell, ...]]:
-        yield _odds_row("the whole budget", "worst case of its ε and δ", _worst(account))
+        note = "worst case of its ε and δ" if account.budget.is_point else BY_ITS_CURVE
+        yield _odds_row("the whole budget", note, _of_budget(account))
         for plan in plans[account.scope].told:
             found = engine.odds(plan.tree, account.relation, account.delta)
             if found is not None:
-                yield _odds_row(plan.name, f"{plan.entries}; by its own trade-off curve", found)
+                yield _odds_row(plan.name, f"{plan.entries}; {BY_ITS_CURVE}", found)
 
     return table_of(
         accounts,
@@ -194,8 +196,9 @@ def _odds_row(name: str, note: str, found: explain.Odds) -> tuple[Cell, ...]:
 
 
 def _curves(account: ScopeAccount, plans: Sequence[PlannedRun], engine: CertifiedProfiles) -> Picture:
-    epsilon, delta = bounds_of(account)
-    curves = [TradeoffCurve(label="the whole budget", role="promise", points=curve_of_guarantee(epsilon, delta))]
+    own = () if account.budget.is_point else engine.curve(account.budget, account.relation)
+    points = own or curve_of_guarantee(*bounds_of(account))
+    curves = [TradeoffCurve(label="the whole budget", role="promise", points=points)]
     for plan in plans:
         points = engine.curve(plan.tree, account.relation)
         if points:

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, strategies as st
 
 from dpledger.accounting.composition import GaussianLaw, LaplaceLaw
-from dpledger.accounting.guarantees import ApproxDP
+from dpledger.accounting.guarantees import GDP, ZCDP, ApproxDP, PureDP
 from dpledger.accounting.profile import compose
 from dpledger.relations import Relation
 from dpledger.reports import words
-from dpledger.reports.explain import Odds, missed_at_least, odds, sentences, worst_case
+from dpledger.reports.explain import Odds, missed_at_least, odds, promised, sentences, worst_case
 
 EPSILONS = st.decimals("0", "30", places=6)
 DELTAS = st.decimals("0", "0.0009", places=9)
@@ -87,6 +87,38 @@ def test_the_real_curve_says_less_than_the_worst_case_of_its_epsilon() -> None:
     real, worst = odds(profile, delta), worst_case(epsilon, delta)
     assert real.advantage < worst.advantage / 2
     assert all(mine < theirs for mine, theirs in zip(real.power, worst.power, strict=True))
+
+
+@pytest.mark.parametrize("mu", ["0.1", "1", "3"])
+def test_a_promise_in_gaussian_dp_is_told_by_its_own_curve(mu: str) -> None:
+    """Right guesses: Phi(mu / 2); found at 1 % false alarms: Phi(mu - z) (Dong-Roth-Su 2022)."""
+    delta = Decimal("0.000001")
+    epsilon = GDP(mu).epsilon_at(delta)
+    found, read = promised(GDP(mu), Relation.ADD_REMOVE, epsilon, delta), worst_case(epsilon, delta)
+    guess = mpmath.ncdf(mpmath.mpf(mu) / 2)
+    power = mpmath.ncdf(mpmath.mpf(mu) + mpmath.sqrt(2) * mpmath.erfinv(2 * mpmath.mpf("0.01") - 1))
+    assert guess <= exactly(found.guess) <= guess + mpmath.mpf("1e-9")
+    assert power <= exactly(found.power[0]) <= power + mpmath.mpf("1e-6")
+    assert found.guess < read.guess
+    assert (found.suspicion, found.exception) == (read.suspicion, read.exception)
+
+
+@pytest.mark.parametrize("rho", ["0.005", "0.5", "50"])
+def test_a_promise_in_zcdp_is_told_between_its_gaussian_and_its_epsilon(rho: str) -> None:
+    delta = Decimal("0.000001")
+    epsilon = ZCDP(rho).epsilon_at(delta)
+    found, read = promised(ZCDP(rho), Relation.ADD_REMOVE, epsilon, delta), worst_case(epsilon, delta)
+    least = mpmath.ncdf(mpmath.sqrt(2 * mpmath.mpf(rho)) / 2)
+    assert least <= exactly(found.guess)
+    assert all(mine <= theirs for mine, theirs in zip(numbers(found), numbers(read), strict=True))
+    assert numbers(found) != numbers(read) or rho == "50"
+
+
+def test_two_numbers_are_their_worst_case() -> None:
+    """Also where nothing is promised but them, and where a guarantee says no more."""
+    delta = Decimal("0.000001")
+    for guarantee in (None, PureDP(1), ApproxDP(1, delta)):
+        assert promised(guarantee, Relation.ADD_REMOVE, Decimal(1), delta) == worst_case(Decimal(1), delta)
 
 
 def test_the_real_curve_of_laplace_noise_is_its_closed_form() -> None:

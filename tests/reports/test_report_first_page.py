@@ -17,7 +17,7 @@ from hypothesis import given, strategies as st
 import dpledger as dpl
 from dpledger.accounting.composition import Composition, GaussianLaw
 from dpledger.accounting.filters import BasicFilter
-from dpledger.accounting.guarantees import RDP, ZCDP, ApproxDP, Guarantee, PureDP
+from dpledger.accounting.guarantees import GDP, RDP, ZCDP, ApproxDP, Guarantee, PureDP
 from dpledger.decimals import round_up
 from dpledger.errors import BudgetRefused
 from dpledger.ledger.accounts.overlap import same_people
@@ -171,6 +171,16 @@ def test_no_scope_leaves_better_odds_than_the_page_says(budgets: list[tuple[Deci
         raised = mpmath.exp(mpmath.mpf(str(epsilon)))
         advantage = (raised - 1 + 2 * mpmath.mpf(delta)) / (raised + 1)
         assert mpmath.mpf(str(odds.chart.after)) >= (1 + advantage) / 2 * (1 - mpmath.mpf("1e-14"))
+
+
+def test_a_budget_in_mu_is_told_by_its_own_curve_and_is_no_weaker_than_it_is() -> None:
+    record = Record()
+    record.scope("mu", GDP(1), dataset="these")
+    record.scope("pure", PureDP(3), dataset="those")
+    weakest, other = promises(accounts(record.entries, record.state), same_people(record.state), record.state.scopes)
+    assert (weakest.scopes, other.scopes) == (("pure",), ("mu",))  # by epsilon it would be the other way round
+    assert weakest.epsilon < other.epsilon
+    assert meaning(other).text == "At most 69.2 % of guesses are right"
 
 
 def test_scopes_of_which_it_is_not_known_whether_they_share_people_say_so() -> None:
