@@ -16,6 +16,8 @@ globalThis.crypto ??= webcrypto; // Node 18
 
 const USAGE = "usage: node verifier/cli.mjs BUNDLE_OR_PROOF --key KEY [--since CHECKPOINT_OR_BUNDLE] [--witness POLICY_OR_KEY] [--json]   (each: a text, or a file that holds it)";
 
+const SMALL = 2 ** 20; // bytes of a key, a head or a policy, at most
+
 function options() {
   try {
     const found = parseArgs({ allowPositionals: true, options: { key: { type: "string" }, since: { type: "string" }, witness: { type: "string" }, json: { type: "boolean" } } });
@@ -26,10 +28,13 @@ function options() {
   throw new Unusable(USAGE);
 }
 
-/** A file, or the one of that name in a folder. */
-function readFile(path, name) {
+/** A regular file of at most `most` bytes, or the one of that name in a folder: a pipe would wait for ever, a device has no end. */
+function readFile(path, name, most = SMALL) {
   try {
-    return readFileSync(name && statSync(path).isDirectory() ? join(path, name) : path);
+    const file = name && statSync(path).isDirectory() ? join(path, name) : path;
+    const found = statSync(file);
+    if (!found.isFile() || found.size > most) throw new Error("expected a regular file, and none larger than such a file can be");
+    return readFileSync(file);
   } catch (error) {
     throw new Unusable(`${path}: ${error.message}`);
   }
@@ -61,12 +66,12 @@ function sayProven({ ledger, index, size, entry, trusted }) {
 /** What is verified of `source`, a proof or the folder of a bundle, and how to say it. */
 async function verified(source, own, { since, witnesses }) {
   if (statSync(source, { throwIfNoEntry: false })?.isFile()) {
-    const data = readFile(source);
+    const data = readFile(source, undefined, Infinity);
     if (since || witnesses) throw new Unusable("--since and --witness are for the folder of a bundle");
     if (!isProof(data)) throw new Unusable(`${source}: neither a proof nor the folder of a bundle`);
     return [await verifyProof(data, own), sayProven];
   }
-  return [await verify(readFile(join(source, "entries.jsonl")), readFile(join(source, "checkpoint")), own, { since, witnesses }), say];
+  return [await verify(readFile(join(source, "entries.jsonl"), undefined, Infinity), readFile(join(source, "checkpoint")), own, { since, witnesses }), say];
 }
 
 async function run() {

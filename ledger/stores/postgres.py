@@ -336,7 +336,7 @@ class _Lost(StoreFailure):
 class _Connection(psycopg.Connection[Any]):
     """A connection that its store closes."""
 
-    def __del__(self, _: Any = None, /) -> None:
+    def __del__(self, *_: Any) -> None:
         """Nothing: a garbage collection may meet it before the store, and psycopg would warn of it."""
 
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import random
 import subprocess
 from collections.abc import Iterator, Sequence
 from io import BytesIO
 from itertools import combinations, product
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -400,7 +402,23 @@ def test_newer_words_stop_it_as_newer() -> None:
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [node(), "--no-warnings", str(CLI), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+@pytest.mark.parametrize("place", ["entries.jsonl", "checkpoint", "key", "since", "witness"])
+def test_the_command_waits_for_no_pipe_and_reads_no_device(tmp_path: Path, place: str) -> None:
+    """A bundle from somebody else may hold them."""
+    (tmp_path / "entries.jsonl").write_bytes(joined(LEAVES))
+    (tmp_path / "checkpoint").write_bytes(HEAD)
+    trap = tmp_path / place
+    trap.unlink(missing_ok=True)
+    options = {"--key": TEXT} | ({f"--{place}": str(trap)} if "." not in place and place != "checkpoint" else {})
+    for make in (os.mkfifo, lambda trap: trap.symlink_to("/dev/zero")):
+        make(trap)
+        ran = run(str(tmp_path), *(word for option in options.items() for word in option))
+        trap.unlink()
+        assert (ran.returncode, ran.stdout) == (2, "")
+        assert f"{trap}: expected a regular file" in ran.stderr
 
 
 def test_the_command_says_what_is_left_and_what_was_not_recomputed() -> None:
