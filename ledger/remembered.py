@@ -63,9 +63,11 @@ class Heads:
 
     @cached_property
     def file(self) -> Path:
-        """Where it is remembered. RuntimeError for a user without a home."""
+        """Where it is remembered. RuntimeError for a user without a home, or whose home is no whole path."""
         given = os.environ.get("XDG_STATE_HOME", "")
         state = Path(given) if os.path.isabs(given) else Path.home() / ".local" / "state"
+        if not state.is_absolute():
+            raise RuntimeError("HOME is a relative path")
         return state / "dpledger" / "heads" / self._origin.replace("/", "+")  # an id has no +
 
     def newest(self) -> SeenHead | None:
@@ -97,9 +99,8 @@ class Heads:
             try:
                 descriptor = self._opened(os.O_RDWR | os.O_CREAT)
             except FileNotFoundError:
-                folder = self.file.parent
-                folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                folder.mkdir(mode=0o700, exist_ok=True)
+                for folder in reversed(self.file.parents):
+                    folder.mkdir(mode=0o700, exist_ok=True)  # each: `parents=True` leaves the mode to the umask
                 descriptor = self._opened(os.O_RDWR | os.O_CREAT)
             try:
                 _lock(descriptor)

@@ -121,8 +121,8 @@ def _tensors(kept: Any, weights: set[int]) -> list[torch.Tensor]:
     """The tensors in what is kept, in their order, but for `weights`."""
     match kept:
         case torch.Tensor():
-            dense = kept.layout is torch.strided
-            return [kept] if dense and kept.untyped_storage().data_ptr() not in weights else []
+            is_read = kept.layout is torch.strided and not kept.is_meta
+            return [kept] if is_read and kept.untyped_storage().data_ptr() not in weights else []
         case dict():
             return _tensors(list(kept.values()), weights)
         case list() | tuple():
@@ -133,6 +133,11 @@ def _tensors(kept: Any, weights: set[int]) -> list[torch.Tensor]:
 
 def _same(before: list[torch.Tensor], now: list[torch.Tensor]) -> bool:
     return len(before) == len(now) and all(
-        one.dtype == other.dtype and bool(torch.equal(one.nan_to_num(), other.nan_to_num()))
+        (one.dtype, one.shape) == (other.dtype, other.shape) and bool(torch.equal(_bits(one), _bits(other)))
         for one, other in zip(before, now, strict=True)
     )
+
+
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    """Its bytes, of any type of numbers: a NaN is one as it stands."""
+    return tensor.detach().resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import stat
 import subprocess
@@ -297,6 +298,31 @@ def test_a_home_that_is_not_there_is_told(tmp_path: Path, monkeypatch: pytest.Mo
     assert heads().file == tmp_path / "home" / ".local" / "state" / "dpledger" / "heads" / ORIGIN.replace("/", "+")
     monkeypatch.setenv("XDG_STATE_HOME", "relative")
     assert heads().file.is_relative_to(tmp_path / "home")
+
+
+def test_a_home_that_is_no_whole_path_would_follow_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setenv("HOME", "home")
+    monkeypatch.chdir(tmp_path)
+    with pytest.warns(UnrememberedHead, match="HOME is a relative path"):
+        made(tmp_path / "a.ledger")
+    assert not (tmp_path / "home").exists()
+
+
+def test_each_folder_that_is_made_is_for_its_owner_alone_whatever_the_umask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    before = os.umask(0)
+    try:
+        made(tmp_path / "a.ledger")
+    finally:
+        os.umask(before)
+    for folder in ("home", "home/.local", "home/.local/state", "home/.local/state/dpledger/heads"):
+        assert stat.S_IMODE((tmp_path / folder).stat().st_mode) == 0o700
 
 
 def test_a_link_is_not_followed(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def opened(book: dpl.Ledger) -> dpl.Ledger:
     for name, epsilon in (("counts", 1), ("training", 3)):
         budget = ApproxDP(epsilon, "1e-6")
         book.scope(name, unit=patient, relation="add_remove", budget=budget, dataset="visits")
-    staff = book.scope("staff", unit="employee", relation="add_remove", budget=ZCDP("0.5"), dataset="survey")
+    staff = book.scope("staff", unit="employee", relation="add_remove", budget=ZCDP("8"), dataset="survey")
     staff.release(dpl.Gaussian(sensitivity=1, noise_multiplier=4), 3)
     book.scope("counts").release(dpl.Count(epsilon="0.5", of="rows"), [1, 2])
     with pytest.raises(BudgetRefused):
