@@ -23,7 +23,7 @@ def opened(book: dpl.Ledger) -> dpl.Ledger:
     for name, epsilon in (("counts", 1), ("training", 3)):
         budget = ApproxDP(epsilon, "1e-6")
         book.scope(name, unit=patient, relation="add_remove", budget=budget, dataset="visits")
-    staff = book.scope("staff", unit="employee", relation="add_remove", budget=ZCDP("8"), dataset="survey")
+    staff = book.scope("staff", unit="employee", relation="add_remove", budget=ZCDP("0.5"), dataset="survey")
     staff.release(dpl.Gaussian(sensitivity=1, noise_multiplier=4), 3)
     book.scope("counts").release(dpl.Count(epsilon="0.5", of="rows"), [1, 2])
     with pytest.raises(BudgetRefused):
@@ -49,12 +49,12 @@ def said(answers: dict[str, Answer]) -> str:
 
 def test_each_promise_has_a_page_that_says_nothing_of_the_others(book: dpl.Ledger) -> None:
     made = dpl.report(book)
-    assert [page.scopes for page in made.model.pages] == [("staff",), ("counts", "training")]
+    assert [page.scopes for page in made.model.pages] == [("counts", "training"), ("staff",)]
     assert [page.about for page in made.model.pages] == [
-        "Promise 1 of 2: budget “staff”",
-        "Promise 2 of 2: budgets “counts”, “training”",
+        "Promise 1 of 2: budgets “counts”, “training”",
+        "Promise 2 of 2: budget “staff”",
     ]
-    staff, patients = pages(made)
+    patients, staff = pages(made)
     assert staff["who"].text == "One employee"
     assert patients["who"].text == "One patient"
     assert "Why this budget: A survey of one evening" in staff["decision"].lines
@@ -70,7 +70,7 @@ def test_each_promise_has_a_page_that_says_nothing_of_the_others(book: dpl.Ledge
 
 
 def test_a_promise_in_another_currency_is_told_in_it_first(book: dpl.Ledger) -> None:
-    staff, patients = pages(dpl.report(book))
+    patients, staff = pages(dpl.report(book))
     assert staff["promise"].text == "ρ ≤ 0.5"
     assert staff["promise"].lines[:2] == (
         "read as ε ≤ 5.222 at δ = 1e-6",
@@ -116,8 +116,8 @@ def test_a_report_about_one_scope_is_about_the_promise_that_covers_it(book: dpl.
     made = dpl.report(book, scope="training")
     (page,) = made.model.pages
     assert page.scopes == ("counts", "training")
-    assert page.about == "Promise 2 of 2: budgets “counts”, “training”"
-    assert pages(made)[0]["promise"].lines == pages(dpl.report(book))[1]["promise"].lines
+    assert page.about == "Promise 1 of 2: budgets “counts”, “training”"
+    assert pages(made)[0]["promise"].lines == pages(dpl.report(book))[0]["promise"].lines
     annexes = {one.id: one for one in blocks(made.model.sections) if isinstance(one, Table)}
     assert [row[0].text for row in annexes["scopes/table"].rows] == ["counts", "training"]
     assert [row[0].text for row in annexes["ran/admissions"].rows] == ["count"]
