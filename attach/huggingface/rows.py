@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from dpledger.attach.extras import extra
-from dpledger.attach.opacus.layers import Kept
+from dpledger.attach.opacus.layers import LayerState
 from dpledger.errors import ParameterError
 
 with extra("huggingface"):
@@ -256,7 +256,7 @@ def _mixed(model: torch.nn.Module, trained: list[Any], row_losses: RowLosses, ba
     """What one row shows of the others in training, which `_only_layers_train` leaves out; None where it is nothing:
     its gradient among others and among copies of itself, with the same draws; and what layers keep of rows."""
     model.train()
-    kept = Kept(model)
+    kept = LayerState(model)
     copies = {name: value[:1].expand(value.shape).clone() for name, value in batch.items()}
     found: list[list[torch.Tensor]] = []
     for rows in (batch, copies):

@@ -22,7 +22,7 @@ with extra("opacus"):
     import torch
     from torch.nn.modules.batchnorm import _BatchNorm, _NormBase
 
-__all__ = ["Kept", "require_rows_apart", "require_trained"]
+__all__ = ["LayerState", "require_rows_apart", "require_trained"]
 
 _OTHERS = frozenset({"_parameters", "_buffers", "_modules", "activations"})  # the last is where Opacus keeps its own
 _IN_ONE = "a model on one device, in one process"
@@ -64,7 +64,7 @@ def _fault(layer: torch.nn.Module) -> tuple[str, str] | None:
     return None
 
 
-class Kept:
+class LayerState:
     """What layers keep beside their weights, as it is when this is made, all of which is public then: their buffers,
     and tensors in attributes, also in lists, tuples and dictionaries there."""
 

@@ -12,7 +12,7 @@ from dpledger.accounting.composition import GaussianLaw, Group, PoissonSampled, 
 from dpledger.accounting.profile import Bounds, compose
 from dpledger.attach.extras import extra
 from dpledger.attach.fitting import told_what_fits
-from dpledger.attach.opacus.layers import Kept
+from dpledger.attach.opacus.layers import LayerState
 from dpledger.attach.opacus.objects import (
     FINE,
     clipped_to,
@@ -214,7 +214,7 @@ class OpacusRun:
         setattr(inner, _CHARGED_IN, self)
         watch(self._loader, optimizer)
         self._plan.public.impose(self._sampler, optimizer)
-        self._kept = Kept(self._model)
+        self._kept = LayerState(self._model)
         optimizer.clip_and_accumulate = self._clip
         optimizer.add_noise = self._add_noise
         self._handles = (

@@ -35,6 +35,7 @@ LEARNING_RATE = 2.0
 RATE, STEPS, NOISE, BATCH = "0.15", 99, 4, 60  # of the training run; 60: the expected batch, a declared number
 MANY = 310  # patients: the threshold of the stream of queries
 TRIALS = 200_000  # runs on each side of an audit
+CONFIDENCE = "0.999"  # of an audit: of a thousand demos one may accuse the count, which is right
 
 
 class Walk:
@@ -269,11 +270,21 @@ class Walk:
         from dpledger.audit.zoo import ZOO
 
         own = audit_mechanism(
-            dpl.Count(epsilon="0.1", of="true", counted="malignant cases"), [True] * 10, [True] * 11, trials=TRIALS
+            dpl.Count(epsilon="0.1", of="true", counted="malignant cases"),
+            [True] * 10,
+            [True] * 11,
+            trials=TRIALS,
+            confidence=CONFIDENCE,
         )
         fault = ZOO["laplace_half_noise"]
         faulty = audit_mechanism(
-            fault.mechanism, fault.left, fault.right, claim=fault.claim, batched=fault.batched, trials=TRIALS
+            fault.mechanism,
+            fault.left,
+            fault.right,
+            claim=fault.claim,
+            batched=fault.batched,
+            trials=TRIALS,
+            confidence=CONFIDENCE,
         )
         self.result["audits"] = {}
         for name, result in (("the count of step 2", own), ("a planted fault: half the noise", faulty)):
