@@ -24,7 +24,7 @@ demo: .venv/.demo  ## the main job, end to end, on real data: writes demo/ (unde
 	rm -rf demo
 	$(PY) -m dpledger demo --out demo
 
-test: .venv/.dev  ## linters, types, layers and the tests, with the slice of seeds that the commit chooses (SLICES=most: four of five; all: all)
+test: .venv/.dev  ## linters, types, layers and the tests, with the slice of seeds that the commit chooses (SLICES=all: all five)
 	$(MAKE) --no-print-directory --output-sync -j2 lint types
 	$(PY) -m pytest -n 2 --dist worksteal -m "not slow" --slices=$(SLICES) $(HANGS)
 

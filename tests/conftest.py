@@ -7,7 +7,7 @@ not the oracles of those after it.
 
 What is marked `sliced` (many seeds, many points of one law, a module that takes more than three seconds) is dealt to
 five slices, test by test and case by case. `make test` runs one of them, `--slices=commit`, so that each commit runs
-another; `.ci/run` all but the one before it, `--slices=most`, to stay below twenty minutes; pytest by itself all.
+another, and CI stays below twenty minutes on slow machines too; pytest by itself runs all.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ settings.load_profile(PROFILE)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    names = ["all", "most", "commit", *map(str, range(SLICES))]
+    names = ["all", "commit", *map(str, range(SLICES))]
     parser.addoption("--slices", choices=names, default="all", help="which slices of the cases marked `sliced` are run")
 
 
@@ -53,8 +53,6 @@ def slices_of(config: pytest.Config) -> tuple[int, ...]:
     match asked:
         case "all":
             return tuple(every)
-        case "most":
-            return tuple(one for one in every if one != (_of_the_commit() - 1) % SLICES)
         case "commit":
             return (_of_the_commit(),)
         case _:
